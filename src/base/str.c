@@ -1,0 +1,138 @@
+#include "base/str.h"
+
+#include <string.h>
+
+struct str str_from(const char *text)
+{
+	return text ? (struct str){ text, strlen(text) } : (struct str){ NULL, 0 };
+}
+
+bool str_equal(struct str a, struct str b)
+{
+	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool str_equal_nocase(struct str a, struct str b)
+{
+	if (a.length != b.length)
+		return false;
+	for (size_t i = 0; i < a.length; i++)
+		if (lower(a.data[i]) != lower(b.data[i]))
+			return false;
+	return true;
+}
+
+bool str_is(struct str a, const char *text)
+{
+	return str_equal(a, str_from(text));
+}
+
+bool str_starts(struct str a, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	return a.length >= length && str_is((struct str){ a.data, length }, prefix);
+}
+
+bool str_ends(struct str a, const char *suffix)
+{
+	size_t length = strlen(suffix);
+	return a.length >= length && str_is((struct str){ a.data + a.length - length, length }, suffix);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+struct str str_trim(struct str a)
+{
+	while (a.length && is_blank(a.data[0])) {
+		a.data++;
+		a.length--;
+	}
+	while (a.length && is_blank(a.data[a.length - 1]))
+		a.length--;
+	return a;
+}
+
+struct str str_cut(struct str a, char separator, struct str *rest)
+{
+	const char *at = a.length ? memchr(a.data, separator, a.length) : NULL;
+	if (!at) {
+		*rest = (struct str){ NULL, 0 };
+		return a;
+	}
+	size_t length = (size_t)(at - a.data);
+	*rest = (struct str){ at + 1, a.length - length - 1 };
+	return (struct str){ a.data, length };
+}
+
+bool str_to_u64(struct str a, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	if (a.length == 0)
+		return false;
+	for (size_t i = 0; i < a.length; i++) {
+		if (a.data[i] < '0' || a.data[i] > '9')
+			return false;
+		if (__builtin_mul_overflow(value, 10u, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(a.data[i] - '0'), &value))
+			return false;
+	}
+	*out = value;
+	return true;
+}
+
+uint64_t str_hash(struct str a)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+	for (size_t i = 0; i < a.length; i++)
+		hash = (hash ^ (unsigned char)a.data[i]) * 0x100000001b3u;
+	return hash;
+}
+
+bool str_copy(char *out, size_t out_bytes, struct str a)
+{
+	size_t length = a.length < out_bytes ? a.length : out_bytes - 1;
+	if (length)
+		memcpy(out, a.data, length);
+	out[length] = '\0';
+	return length == a.length;
+}
+
+enum { DISTANCE_MAX = 64 };
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+	unsigned least = a < b ? a : b;
+	return least < c ? least : c;
+}
+
+unsigned str_distance(struct str a, struct str b)
+{
+	unsigned rows[3][DISTANCE_MAX + 1];
+	size_t a_length = a.length < DISTANCE_MAX ? a.length : DISTANCE_MAX;
+	size_t b_length = b.length < DISTANCE_MAX ? b.length : DISTANCE_MAX;
+
+	for (size_t j = 0; j <= b_length; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= a_length; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_length; j++) {
+			char ca = lower(a.data[i - 1]), cb = lower(b.data[j - 1]);
+			row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (ca != cb));
+			bool swapped = i > 1 && j > 1 && ca == lower(b.data[j - 2]) &&
+			               lower(a.data[i - 2]) == cb;
+			if (swapped && above2[j - 2] + 1 < row[j])
+				row[j] = above2[j - 2] + 1;
+		}
+	}
+	return rows[a_length % 3][b_length];
+}

@@ -1,0 +1,54 @@
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * str - a borrowed piece of text: a pointer and a length, no terminator.
+ *
+ * It owns nothing and is valid as long as the bytes it points into; never keep
+ * one past the owner's next call. The bytes may be anything, NUL included.
+ */
+struct str {
+	const char *data;
+	size_t length;
+};
+
+/* A literal as str, the length counted by the compiler. */
+#define STR(literal) ((struct str){ "" literal, sizeof(literal) - 1 })
+/* For printf("%.*s", STR_ARG(s)); texts over INT_MAX are not printed this way. */
+#define STR_ARG(s) (int)(s).length, (s).data
+
+struct str str_from(const char *text);
+bool str_equal(struct str a, struct str b);
+bool str_equal_nocase(struct str a, struct str b); /* ASCII only */
+bool str_is(struct str a, const char *text);
+bool str_starts(struct str a, const char *prefix);
+bool str_ends(struct str a, const char *suffix);
+struct str str_trim(struct str a); /* blanks and tabs at both ends */
+
+/*
+ * The part before the first `separator`, and `*rest` what follows it; without
+ * one the whole text, and `*rest` becomes {NULL, 0}.
+ */
+struct str str_cut(struct str a, char separator, struct str *rest);
+
+/* A whole decimal number without sign, nothing before or after. False leaves `*out`. */
+bool str_to_u64(struct str a, uint64_t *out);
+
+/* FNV-1a, 64 bits. For tables and stable grouping, never for secrets. */
+uint64_t str_hash(struct str a);
+
+/* Copy with a terminator; cut where it does not fit. Returns false if it was cut. */
+bool str_copy(char *out, size_t out_bytes, struct str a);
+
+/*
+ * Edits needed to turn one text into the other (Damerau-Levenshtein with
+ * adjacent swaps, ASCII case ignored). Texts over 64 bytes compare by their
+ * first 64.
+ */
+unsigned str_distance(struct str a, struct str b);
+
+#endif

@@ -1,0 +1,206 @@
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/*
+ * conf - cotenant.yaml as values.
+ *
+ * A configuration is immutable once loaded: a reload makes a new one and the
+ * daemon compares. Every key is a row of one table (conf/schema.c): name, type,
+ * default, what a reload does with it, help. The table is what parses, prints
+ * (`cotenant config`), documents (doc/config.md) and spells ("did you mean").
+ *
+ * Ownership: everything hangs on the struct conf and dies with conf_free().
+ * Strings are never NULL unless the field says so; `~/` in paths is expanded,
+ * `${env.NAME}` and `${PORT}`-like macros are replaced after splitting, and
+ * secrets (api_keys[].key) are never printed or logged.
+ */
+
+enum conf_engine {
+	CONF_ENGINE_UNSET, /* to be told from the file */
+	CONF_ENGINE_LLAMA_SERVER,
+	CONF_ENGINE_WHISPER_SERVER,
+	CONF_ENGINE_SD_SERVER,
+	CONF_ENGINE_COMFYUI,
+	CONF_ENGINE_VLLM,
+	CONF_ENGINE_OLLAMA,
+	CONF_ENGINE_COMMAND,
+	CONF_ENGINE_COUNT,
+};
+
+enum conf_kv { CONF_KV_LAZY, CONF_KV_ELASTIC, CONF_KV_FIXED };
+enum conf_role { CONF_ROLE_USE, CONF_ROLE_ADMIN };
+
+#define CONF_AUTO INT64_C(-1)   /* sizes, margins: `auto` */
+#define CONF_NEVER INT64_C(-1)  /* durations: `never` */
+
+struct conf_strings {
+	char **items;
+	size_t count;
+};
+
+struct conf_listen {
+	char *host;     /* "127.0.0.1", "::1"; NULL for a unix socket */
+	uint16_t port;
+	char *path;     /* unix socket; NULL for TCP */
+	bool loopback;  /* only this machine can reach it */
+};
+
+struct conf_pair {
+	char *name;
+	char *value;
+};
+
+struct conf_pairs {
+	struct conf_pair *items;
+	size_t count;
+};
+
+struct conf_named_engine { /* engines: {stable: {kind, path}} */
+	char *name;
+	enum conf_engine kind;
+	char *path;
+};
+
+struct conf_model {
+	char *name;
+	int line;                   /* where it stands in the file, for messages */
+	enum conf_engine engine;
+	char *engine_name;          /* as written: a kind or a name of `engines` */
+	char *engine_path;          /* program to run; NULL = the kind's own name, looked up in PATH */
+	char *file;                 /* NULL where there is none */
+	char *mmproj;               /* NULL */
+	char *draft;                /* NULL */
+	struct conf_strings lora;
+	int64_t context_min;        /* tokens; 0 = not given */
+	int64_t context_max;        /* tokens; CONF_AUTO = the model's own, as far as it fits */
+	bool context_fixed;         /* a plain number was given */
+	int64_t slots;
+	bool slots_given;
+	char *kv_type;              /* "f16", "q8_0", ... */
+	enum conf_kv kv;
+	int64_t kv_keep_bytes;      /* 0 = not given */
+	struct conf_strings args;   /* split, not expanded by any shell */
+	char *device;               /* auto, cpu, gpu or a name */
+	uint32_t priority;          /* enum priority of core/event.h, same order */
+	uint32_t weight_milli;
+	bool pin;
+	bool preload;
+	bool autoload;
+	int64_t unload_after_us;    /* CONF_NEVER */
+	int64_t stall_timeout_us;   /* CONF_NEVER */
+	int64_t drain_timeout_us;
+	int64_t queue;
+	int64_t reply_tokens;
+	int64_t early_headers_after_us;
+	struct conf_strings aliases; /* a trailing or embedded * matches anything */
+	struct conf_pairs env;
+	char *filters_set;          /* JSON object as text, "{}" where none */
+	struct conf_strings filters_strip;
+	int64_t experts_resident_bytes; /* 0 = not given */
+	bool on_disconnect_finish;  /* false: cancel */
+	struct conf_strings normalise;
+	struct conf_strings routes_work;   /* "POST /tts" */
+	struct conf_strings routes_look;
+	struct conf_strings routes_change;
+	bool local;
+	bool forward_auth;
+	char *cmd;                  /* engine command; NULL */
+	struct conf_strings cmd_argv; /* cmd split as a shell would, ${PORT} left in place */
+	char *url;                  /* a server already running; NULL */
+	char *health;               /* path, "/health" by default */
+	int64_t footprint_bytes;    /* declared; 0 = not given */
+	char *models_dir;           /* comfyui; NULL */
+};
+
+struct conf_alias {             /* aliases: {fast: {models: [...]}, coder: {model: ..., filters: ...}} */
+	char *name;
+	struct conf_strings models; /* one or more, first choice first */
+	char *filters_set;          /* JSON text, "{}" where none */
+	struct conf_strings filters_strip;
+};
+
+struct conf_key {
+	char *key;                  /* secret: never printed */
+	char *name;
+	enum conf_role role;
+	struct conf_strings models; /* empty = all */
+	uint32_t priority_max;
+	uint32_t weight_max_milli;
+	int64_t lease_max_permille;
+	int64_t requests_per_min;   /* 0 = unlimited */
+	int64_t parallel;
+	int64_t tokens_per_day;
+};
+
+struct conf {
+	char *path;                 /* the file it came from */
+
+	struct conf_listen *listen;
+	size_t listens;
+
+	int64_t memory_limit_bytes;   /* CONF_AUTO */
+	int64_t memory_margin_permille; /* CONF_AUTO */
+	int64_t memory_reserve_bytes; /* CONF_AUTO */
+
+	uint32_t policy;              /* enum policy of core/event.h, same order */
+	int64_t limit_models;
+	int64_t limit_requests;
+	int64_t limit_leases;
+	int64_t body_each_bytes;
+	int64_t body_memory_bytes;
+	int64_t body_spill_bytes;
+	int64_t adopt_window_us;
+	char *socket_group;           /* NULL */
+	char *socket_admin_group;     /* NULL */
+	struct conf_strings hosts;
+	struct conf_strings cors;
+	bool local_admin;
+	char *state_dir;              /* resolved: $STATE_DIRECTORY or ~/.local/state/cotenant */
+
+	struct conf_named_engine *engines;
+	size_t engine_count;
+	struct conf_model *models;
+	size_t model_count;
+	struct conf_alias *aliases;
+	size_t alias_count;
+	struct conf_key *keys;
+	size_t key_count;
+};
+
+/*
+ * Read and validate. Every problem found (up to 32) is written to `problems`,
+ * one "file:line:column: what is wrong; what to write instead" a line, and NULL
+ * is returned if any is an error; warnings alone ("not yet built") still return
+ * the configuration. The caller frees it.
+ */
+struct buf;
+struct conf *conf_load(const char *path, struct buf *problems);
+void conf_free(struct conf *conf);
+
+/* The first of -f, $COTENANT_CONFIG, ./cotenant.yaml, ~/.config/..., /etc/... that exists; caller frees; NULL = none. */
+char *conf_find(const char *given);
+
+/*
+ * The model a client's name means: exact name, exact alias, then patterns. The
+ * nearest names for a 404 go to `near` (comma-separated) where it is not NULL.
+ * Returns its index, or -1.
+ */
+int conf_resolve(const struct conf *conf, struct str name, struct buf *near);
+
+/* Print the effective configuration as YAML, secrets as "***". */
+void conf_print(const struct conf *conf, struct buf *out);
+/* ... as JSON. */
+void conf_print_json(const struct conf *conf, struct buf *out);
+/* The reference documentation (Markdown) from the schema table. */
+void conf_print_docs(struct buf *out);
+
+const char *conf_engine_name(enum conf_engine engine);
+
+#endif

@@ -1,0 +1,88 @@
+#ifndef ENGINE_SUPERVISOR_H
+#define ENGINE_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "core/fail.h"
+#include "core/ids.h"
+
+/*
+ * supervisor - carries out what the arbiter decided about engines.
+ *
+ * It turns "spawn this model as that instance" into an argv, an environment, a
+ * private endpoint (a unix socket in our 0700 folder where the engine can, else
+ * loopback with a random key), a process through the keeper, and a health poll
+ * that starts at 1 ms; and it turns what becomes of the process into events. It
+ * decides nothing about memory.
+ *
+ * Life of an instance here: starting -> loading -> ready -> stopping -> gone;
+ * a slot is freed when the keeper says that its group is gone. Stopping is the
+ * adapter's drain rule: TERM, after `stop_grace` TERM again, then KILL.
+ */
+struct supervisor;
+struct conf;
+struct conf_model;
+struct keeper;
+struct uv_loop_s;
+
+struct endpoint {
+	char path[108];       /* unix socket; "" = TCP on 127.0.0.1 */
+	uint16_t port;
+	char key[65];         /* sent as Authorization: Bearer; "" = none. Never logged */
+};
+
+/* What ended an instance, in words a client may read. */
+struct ending {
+	enum fail fail;       /* FAIL_NONE: as asked */
+	int wait_status;
+	bool never_ready;     /* the file or the flags are wrong: do not try again by itself */
+	bool out_of_memory;   /* killed by the kernel for memory */
+	char text[400];       /* "llama-server ended with status 1 while loading: <telling stderr line>" */
+};
+
+struct supervisor_events {
+	void *ctx;
+	void (*on_spawned)(void *ctx, struct id instance, pid_t pid);
+	void (*on_progress)(void *ctx, struct id instance, uint32_t permille);
+	void (*on_ready)(void *ctx, struct id instance, uint32_t slots, uint32_t context_tokens);
+	/* The leader ended; requests on it are lost now. The group may still hold memory. */
+	void (*on_ended)(void *ctx, struct id instance, const struct ending *ending);
+	/* No process of it is left. After this the id is dead here. */
+	void (*on_gone)(void *ctx, struct id instance, const struct ending *ending);
+};
+
+struct supervisor_options {
+	struct uv_loop_s *loop;
+	struct keeper *keeper;
+	const char *socket_dir;   /* 0700, ours: engines' sockets */
+	const char *log_dir;      /* NULL: logs are kept in memory only */
+	uint32_t instances_max;
+};
+
+struct supervisor *supervisor_new(const struct supervisor_options *options,
+                                  const struct supervisor_events *events);
+void supervisor_free(struct supervisor *supervisor); /* every instance must be gone */
+
+/* `model` must stay valid until on_gone. 0: events follow. Else nothing was started and `err` says why. */
+int supervisor_spawn(struct supervisor *supervisor, struct id instance, uint64_t sequence,
+                     const struct conf_model *model, uint32_t slots, uint32_t context_tokens,
+                     struct err *err);
+void supervisor_stop(struct supervisor *supervisor, struct id instance);
+void supervisor_kill(struct supervisor *supervisor, struct id instance);
+
+/* False where it is not ready. */
+bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance, struct endpoint *out);
+
+/* For the probe: process group, cgroup (NULL), and the model files it maps. False where it is unknown. */
+bool supervisor_owner(const struct supervisor *supervisor, struct id instance, pid_t *out_pgid,
+                      const char **out_cgroup);
+
+/* The last lines a model's engine printed (at most 64 KiB kept), also after its end. Borrowed. */
+struct str supervisor_log(const struct supervisor *supervisor, const struct conf_model *model);
+
+#endif

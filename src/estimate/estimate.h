@@ -1,0 +1,105 @@
+#ifndef ESTIMATE_ESTIMATE_H
+#define ESTIMATE_ESTIMATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/*
+ * estimate - what a model will take, from its file's header and its flags.
+ *
+ * Nothing is trusted: a file's header is read through a bounded window by a
+ * callback, every product is checked, and what cannot be known is said
+ * (`confidence`, `flags`) instead of guessed. Formulas and their sources stand
+ * at each function of the .c files.
+ */
+
+/* Where the bytes come from: a file, a test's buffer, a download in progress. */
+struct byte_source {
+	void *ctx;
+	/* Read exactly `length` bytes at `offset`; 0 or a negative errno (-ENODATA: beyond the end). */
+	int (*read)(void *ctx, uint64_t offset, void *out, uint32_t length);
+	uint64_t size; /* of the whole file */
+};
+
+enum flash_attn { FLASH_AUTO, FLASH_ON, FLASH_OFF };
+enum kv_cache_type { KV_F32, KV_F16, KV_BF16, KV_Q8_0, KV_Q5_1, KV_Q5_0, KV_Q4_1, KV_Q4_0, KV_IQ4_NL, KV_TYPE_COUNT };
+enum repack { REPACK_AUTO, REPACK_ON, REPACK_OFF };
+enum load_mode { LOAD_MMAP, LOAD_NONE, LOAD_DIO };
+
+/* The engine's own parameters; estimate_defaults() gives what the engine itself would do. */
+struct estimate_params {
+	int64_t context;          /* the engine's -c, over all slots; 0 = the model's trained context */
+	int64_t slots;            /* -np; 0 = the engine's own (4, unified) */
+	int64_t batch;            /* -b */
+	int64_t ubatch;           /* -ub */
+	int64_t outputs;          /* logits rows; 0 = slots */
+	enum kv_cache_type kv_k;
+	enum kv_cache_type kv_v;
+	enum flash_attn flash;
+	bool unified_kv;
+	bool unified_given;
+	int64_t gpu_layers;       /* -1 = all, 0 = CPU */
+	int64_t cpu_experts;      /* layers whose experts stay on the CPU; -1 = all; 0 = none */
+	bool lazy_kv;             /* KV follows use: not part of base */
+	enum repack repack;
+	enum load_mode load;
+	int64_t cache_ram_bytes;  /* --cache-ram, as launched */
+	bool embeddings;
+};
+
+void estimate_defaults(struct estimate_params *params);
+
+struct footprint {
+	int64_t weights_bytes;
+	int64_t kv_bytes;
+	int64_t recurrent_bytes;
+	int64_t compute_bytes;
+	int64_t overhead_bytes;
+	int64_t total_bytes;
+};
+
+enum estimate_source { ESTIMATE_FORMULA, ESTIMATE_ENGINE, ESTIMATE_MEMO, ESTIMATE_LEARNED, ESTIMATE_DECLARED };
+
+struct estimate {
+	char architecture[64];
+	char quantisation[16];
+	char name[128];           /* general.name, printable bytes only */
+	bool is_encoder;          /* no KV: embeddings, rerank */
+	int64_t parameters;
+	int64_t trained_context;
+	int64_t layers;
+	int64_t file_bytes;
+	struct footprint device;
+	struct footprint host;
+	int64_t cache_limit_bytes; /* host prompt cache may grow to this */
+	int64_t kv_bytes_per_token; /* one conversation, linear part */
+	int64_t base_bytes;       /* loaded and idle, both pools */
+	int64_t per_request_bytes; /* added by one running request at full context */
+	int64_t steady_bytes;     /* base + slots x per_request */
+	int64_t peak_bytes;
+	int64_t upper_bytes;      /* 99 % bound */
+	int64_t lower_bytes;      /* it takes at least this */
+	int64_t sigma_bytes;
+	double confidence;        /* 0..1 */
+	enum estimate_source source;
+	char flags[256];          /* comma-separated remarks: "unknown-architecture", ... */
+};
+
+/*
+ * Footprint of a GGUF file under `params`. 0, or a negative errno with a text
+ * that says what is wrong with the file: -ENODATA cut short (the text says how
+ * many bytes are missing), -EBADMSG not GGUF or malformed, -ENOTSUP a newer or
+ * foreign format, -EFBIG over our limits.
+ */
+int estimate_gguf(const struct byte_source *source, const struct estimate_params *params,
+                  struct estimate *out, struct err *err);
+
+/* The same for a file by path: regular files only (never a FIFO or device), opened without blocking. */
+int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
+                  struct err *err);
+
+const char *estimate_source_name(enum estimate_source source);
+
+#endif

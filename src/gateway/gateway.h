@@ -1,0 +1,91 @@
+#ifndef GATEWAY_GATEWAY_H
+#define GATEWAY_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "conf/conf.h"
+#include "core/event.h"
+#include "engine/supervisor.h"
+#include "gateway/call.h"
+#include "gateway/ticket.h"
+
+/*
+ * gateway - between clients and engines.
+ *
+ * It listens, parses, decides who may (roles, Host, Origin), finds the model a
+ * request names, parks it with a ticket until the arbiter dispatches it, and
+ * then relays both ways with back-pressure. It decides nothing about memory and
+ * never waits: what it needs from the shell stands in struct gateway_host.
+ *
+ * An exchange is one request and its answer: reading head -> reading body ->
+ * waiting -> connecting -> relaying -> ended. A client that leaves in any state
+ * ends it (FAIL_CLIENT_GONE), and an answer that breaks is cut so that it never
+ * looks complete.
+ */
+struct gateway;
+struct uv_loop_s;
+
+/* How a dispatched or abandoned request ended, for the arbiter, history and metrics. */
+struct exchange_end {
+	struct id ticket;          /* ID_NONE where it never had one */
+	uint64_t sequence;
+	uint32_t model;            /* MODEL_NONE where it named none */
+	const struct conf_key *key;
+	const char *path;
+	uint32_t priority;
+	enum fail fail;            /* FAIL_NONE: the engine's own answer went through whole */
+	int status;                /* sent to the client; 0 = none */
+	bool dispatched;
+	int64_t arrived_at_us;     /* CLOCK_BOOTTIME */
+	int64_t dispatched_at_us;
+	int64_t first_byte_at_us;
+	int64_t ended_at_us;
+	int64_t bytes_in, bytes_out;
+	int64_t tokens_in, tokens_out; /* from the engine's usage where seen, else 0 */
+};
+
+struct gateway_host {
+	void *ctx;
+	/* A new request for the arbiter; the ticket is open. */
+	void (*on_request)(void *ctx, struct id ticket, const struct request_spec *spec);
+	/* It ended on this side. `gone`: the arbiter has not been answered yet (client left or body broke). */
+	void (*on_end)(void *ctx, const struct exchange_end *end);
+	/* Where an instance listens. */
+	bool (*endpoint)(void *ctx, struct id instance, struct endpoint *out);
+	/* Is the model loaded, for a look; the instance goes to out. */
+	bool (*loaded)(void *ctx, uint32_t model, struct id *out_instance);
+	/* One line for a keep-alive: "loading chat, 40 %", "place 3 in the queue of chat". */
+	void (*progress)(void *ctx, struct id ticket, uint32_t model, char *out, uint32_t out_bytes);
+	/* A request for our own endpoints, or an engine's change route to be translated. */
+	void (*on_call)(void *ctx, struct call *call);
+	/* A fresh public sequence number. */
+	uint64_t (*sequence)(void *ctx);
+};
+
+struct gateway_options {
+	struct uv_loop_s *loop;
+	const struct conf *conf;       /* may be replaced by gateway_reconfigure() */
+	struct tickets *tickets;
+	const char *boot_id;           /* 8 hex digits */
+	const char *socket_path;       /* the control socket */
+};
+
+struct gateway *gateway_new(const struct gateway_options *options, const struct gateway_host *host,
+                            struct err *err);
+/* Take a new configuration for exchanges from now on; running ones keep the old, which must live until they ended. */
+void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
+/* No new connections; idle ones close; running exchanges go on. */
+void gateway_drain(struct gateway *gateway);
+uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
+void gateway_free(struct gateway *gateway);
+
+struct gateway_counters {
+	uint64_t connections, requests, bytes_in, bytes_out;
+	uint64_t by_status[6]; /* 1xx..5xx at [1]..[5]; [0]: none sent */
+	uint64_t bad_heads;    /* refused by the raw-head check */
+};
+const struct gateway_counters *gateway_counters(const struct gateway *gateway);
+
+#endif

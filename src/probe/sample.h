@@ -1,0 +1,69 @@
+#ifndef PROBE_SAMPLE_H
+#define PROBE_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * sample - one reading of the machine's memory, whole and by owner.
+ *
+ * Everything is read from files below `root` ("" on the running machine, a
+ * recorded tree in tests), so every formula runs on recordings. Reading blocks
+ * on /proc: call it on a worker, never on the loop. The whole and all owners
+ * are read together, so that the ledger compares like with like.
+ *
+ * Classes and formulas: U_top = MemTotal - MemAvailable + hot_file (where
+ * MemAvailable is F1 of the kernel's si_mem_available()). An owner's bytes are
+ * exactly the classes U counts: RssAnon + RssShmem + VmSwap + hot file pages
+ * (mapped weights of an engine that computes on the CPU), each inode once over
+ * all owners. GPU bytes come with the memory layer.
+ */
+enum { SAMPLE_OWNERS_MAX = 64, SAMPLE_FILES_MAX = 8 };
+
+struct sample_owner {
+	/* asked */
+	pid_t pgid;               /* process group (and session) of the instance */
+	const char *cgroup;       /* its own cgroup, relative to the mount; NULL = none */
+	const char *files[SAMPLE_FILES_MAX]; /* model files whose mapped pages count as hot; NULL ends */
+	/* answered */
+	uint32_t processes;       /* 0 = the group is gone */
+	bool complete;            /* every process of it was readable */
+	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap */
+	int64_t hot_file_bytes;   /* resident mapped pages of `files`, each inode once */
+	int64_t file_bytes;       /* RssFile in all, for display */
+	int64_t own_bytes;        /* anon + hot_file: what the ledger counts */
+	int64_t cpu_us;           /* utime + stime */
+};
+
+struct sample {
+	int64_t total_bytes;      /* MemTotal */
+	int64_t available_bytes;  /* MemAvailable */
+	int64_t free_bytes;       /* MemFree */
+	int64_t swap_total_bytes;
+	int64_t swap_free_bytes;
+	int64_t hot_file_bytes;   /* over all owners, each inode once */
+	int64_t unreclaimable_bytes; /* U */
+	int64_t cgroup_limit_bytes;  /* of our own cgroup or the nearest limited ancestor; INT64_MAX = none */
+	int64_t cgroup_used_bytes;   /* usage less inactive file, there */
+	int64_t high_watermark_bytes; /* sum over zones */
+	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */
+	int64_t psi_full_avg10_centi;
+	int64_t oom_kills;        /* /proc/vmstat oom_kill */
+	struct sample_owner owner[SAMPLE_OWNERS_MAX];
+	uint32_t owners;
+};
+
+/*
+ * Fill `sample`; its owner[].pgid/.cgroup/.files and owners are set by the
+ * caller. 0, or a negative errno where /proc/meminfo cannot be read or makes no
+ * sense (then the sample must not be used).
+ */
+int sample_read(const char *root, struct sample *sample, struct err *err);
+
+/* The platform's reserve where the configuration says auto: max(2 GiB or 1/8 of a small pool, 3 %, 2 x high watermarks). */
+int64_t sample_default_reserve(const struct sample *sample);
+
+#endif
