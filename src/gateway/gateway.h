@@ -58,6 +58,11 @@ struct gateway_host {
 	bool (*loaded)(void *ctx, uint32_t model, struct id *out_instance);
 	/* One line for a keep-alive: "loading chat, 40 %", "place 3 in the queue of chat". */
 	void (*progress)(void *ctx, struct id ticket, uint32_t model, char *out, uint32_t out_bytes);
+	/*
+	 * What is known of why requests of `model` end with `fail`, for the client: the engine's own
+	 * telling line, the file's fault. Writes "" where nothing is known.
+	 */
+	void (*explain)(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
 	/* A request for our own endpoints, or an engine's change route to be translated. */
 	void (*on_call)(void *ctx, struct call *call);
 	/* A fresh public sequence number. */
