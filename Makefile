@@ -1,0 +1,35 @@
+# The verbs. How things are built stands in the meson.build files, what a verb does in its tool;
+# everything that is made lies in build*/ or in the cache (COTENANT_CACHE, else ~/.cache/cotenant).
+
+.PHONY: all deps check asan tsan fmt lint install clean help
+
+all: ## build the program: build/cotenant
+	@tools/install-deps build
+	@tools/build build
+
+deps: ## install everything that any verb needs (apt; as root or with sudo)
+	@tools/install-deps all
+
+check: ## unit tests, corpora, simulator and the checks of the sources; again under ASan and UBSan
+	@tools/check
+
+asan tsan: ## build-asan/cotenant, build-tsan/cotenant: clang with the sanitizers
+	@tools/install-deps build test
+	@CC=clang tools/build build-$@ -Db_lundef=false \
+		-Db_sanitize=$(if $(filter asan,$@),address$(comma)undefined,thread)
+comma := ,
+
+lint: ## sizes of functions and files, clang-tidy, shellcheck, where they are installed
+	@tools/lint
+
+fmt: ## clang-format over the sources
+	@find src tests -name '*.[ch]' -exec clang-format -i {} +
+
+install: all ## install the program (DESTDIR= and meson's prefix)
+	@meson install -C build --no-rebuild
+
+clean: ## remove everything that was built here
+	rm -rf build build-*
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9 -]*\):[^#]*## /make \1: /p' Makefile
