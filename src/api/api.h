@@ -1,0 +1,122 @@
+#ifndef API_API_H
+#define API_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "conf/conf.h"
+#include "core/arbiter.h"
+#include "engine/supervisor.h"
+#include "estimate/estimate.h"
+#include "gateway/call.h"
+#include "gateway/gateway.h"
+#include "gateway/ticket.h"
+#include "probe/sample.h"
+#include "store/store.h"
+
+/*
+ * api - our own endpoints: what is the state, why is it so, and an operator's
+ * commands.
+ *
+ * It holds no truth of its own: every answer is read from the arbiter, the
+ * configuration and the last sample when it is asked, and a command becomes a
+ * request for the arbiter like any client's. What it keeps is for people: the
+ * last decisions and the last ended requests, counters and histograms, the
+ * followers of the event stream. All of it runs on the loop's thread.
+ *
+ * Who may: reading needs role use, commands and the daemon's configuration role
+ * admin; a key that is limited to some models sees those alone, and of requests
+ * its own alone. The gateway said who the caller is.
+ */
+struct api;
+
+struct api_now {
+	int64_t now_us;            /* CLOCK_BOOTTIME */
+	int64_t wall_offset_us;    /* Unix time = now_us + this */
+	int64_t stepped_at_us;     /* when the arbiter last took an event */
+	int64_t sampled_at_us;     /* when the last good sample was taken; 0 = none yet */
+	int64_t baseline_bytes;    /* lowest foreign use seen since the start; -1 = unknown */
+	bool draining;             /* the daemon is going down */
+};
+
+enum api_request_state {
+	API_REQUEST_READING,  /* its head or body still comes */
+	API_REQUEST_WAITING,  /* in the model's queue */
+	API_REQUEST_RUNNING,  /* at the engine */
+	API_REQUEST_ENDED,
+};
+
+/* One exchange that has not ended, as the gateway knows it. Strings are borrowed during the call. */
+struct api_request {
+	uint64_t sequence;
+	enum api_request_state state; /* not ENDED */
+	struct id ticket;
+	uint32_t model;               /* MODEL_NONE where it named none yet */
+	uint32_t priority;
+	const struct conf_key *key;   /* NULL = none */
+	const char *path;
+	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us; /* 0 = not yet */
+	int64_t bytes_in, bytes_out;
+};
+
+/* What the shell gives. Every function runs on the loop's thread but post(), which any thread may call. */
+struct api_host {
+	void *ctx;
+	const struct arbiter *(*arbiter)(void *ctx);
+	const struct conf *(*conf)(void *ctx);
+	const struct sample *(*sample)(void *ctx);                    /* NULL before the first */
+	const struct estimate *(*estimate)(void *ctx, uint32_t model); /* NULL where there is none */
+	const struct gateway_counters *(*gateway)(void *ctx);
+	void (*now)(void *ctx, struct api_now *out);
+	uint64_t (*sequence)(void *ctx);                              /* a fresh public number */
+	/* Why requests of `model` end with `fail`, in words; "" where nothing is known. */
+	void (*explain)(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
+
+	/* An operator's load, unload, stop: becomes EVENT_REQUEST_ARRIVED; the verdict comes by the ticket. */
+	void (*submit)(void *ctx, struct id ticket, const struct request_spec *spec);
+	/* Nobody waits for that ticket any more: EVENT_REQUEST_GONE. The ticket is closed. */
+	void (*gone)(void *ctx, struct id ticket);
+	void (*pin)(void *ctx, uint32_t model, bool pin);
+	/* Read the configuration again; what changed, or the problems, go to `report`. 0 or a negative errno. */
+	int (*reload)(void *ctx, struct buf *report);
+	/* arbiter_plan() with the shell's scratch. */
+	bool (*plan)(void *ctx, uint32_t model, struct plan *out);
+	void (*requests)(void *ctx, void (*each)(void *each_ctx, const struct api_request *request),
+	                 void *each_ctx);
+	/* End a live request with FAIL_CANCELLED; false where there is none of that number. */
+	bool (*cancel)(void *ctx, uint64_t sequence);
+	/* Run fn(arg) on the loop's thread, later. False: the loop is going away and fn will not run. */
+	bool (*post)(void *ctx, void (*fn)(void *arg), void *arg);
+};
+
+struct api_options {
+	const char *boot_id;           /* 8 hex digits */
+	const char *version;
+	struct tickets *tickets;
+	struct supervisor *supervisor;
+	struct store *store;           /* NULL: no history */
+	int64_t started_at_us;
+};
+
+/* Everything in `options` and `host` outlives the api. */
+struct api *api_new(const struct api_options *options, const struct api_host *host);
+void api_free(struct api *api); /* ends what still waits or follows; no store query may be under way */
+
+/* The gateway's on_call: answers now or later. */
+void api_handle(struct api *api, struct call *call);
+
+/* ---- what happened, told by the shell ---- */
+
+/* Each ACTION_RECORD. */
+void api_on_decision(struct api *api, const struct decision *decision);
+/* Each end of an exchange (gateway_host.on_end). */
+void api_on_request_end(struct api *api, const struct exchange_end *end);
+/* How long one arbiter_step() took. */
+void api_on_step(struct api *api, int64_t us);
+
+/* The public name of a number: "<boot>-<sequence>". Returns `out`. */
+enum { API_ID_BYTES = 32 };
+const char *api_id(const struct api *api, char out[API_ID_BYTES], uint64_t sequence);
+
+#endif
