@@ -1,0 +1,84 @@
+#ifndef HTTP_BODY_SCAN_H
+#define HTTP_BODY_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/*
+ * body_scan - reads a JSON request body as it arrives, without making a tree.
+ *
+ * A body can be many megabytes of base64 and the loop must not stop for it. The
+ * scanner is fed slices of any size, keeps a few hundred bytes of state, and
+ * touches each byte about once. It validates all of JSON and UTF-8, so that a
+ * bad body is refused here with line and column, before a model is loaded for
+ * it; and it notes the few facts the gateway needs, with the model's place in
+ * the bytes so that its name can be replaced and all else go through untouched.
+ *
+ * A key counts as what it spells after its escapes, as the engine will read it.
+ * A key noted here that comes twice is refused: two readers could pick
+ * differently. The top level must be an object. Depth is at most
+ * BODY_SCAN_DEPTH_MAX. Lone surrogates are refused, as engines do.
+ */
+
+enum {
+	BODY_SCAN_DEPTH_MAX = 128,
+	BODY_SCAN_MODEL_MAX = 256,  /* bytes of a model's name after its escapes */
+	BODY_SCAN_KEY_MAX = 24,
+};
+
+enum keep_alive_wish {
+	KEEP_ALIVE_ABSENT,
+	KEEP_ALIVE_ZERO,            /* Ollama's way to say: unload it now */
+	KEEP_ALIVE_SET,
+};
+
+struct body_facts {
+	bool has_model;
+	char model[BODY_SCAN_MODEL_MAX + 1]; /* unescaped, terminated; holds no NUL */
+	uint64_t model_at;          /* offset of its opening quote in the body */
+	uint64_t model_length;      /* with both quotes, as it stands in the body */
+	bool has_stream, stream;
+	int64_t reply_tokens;       /* the largest of max_tokens, max_completion_tokens, max_output_tokens, n_predict,
+	                               num_predict and options.num_predict; -1: none said, or no bound */
+	enum keep_alive_wish keep_alive;
+	uint64_t prompt_bytes;      /* of messages, prompt, input, system, tools, content, query, documents: bounds the tokens from above */
+};
+
+struct body_scan {
+	struct body_facts facts;
+	uint64_t offset;            /* bytes taken; with a fault, where it is */
+	/* private */
+	uint64_t line;
+	uint64_t line_at;
+	uint64_t value_at;
+	uint64_t objects[BODY_SCAN_DEPTH_MAX / 64]; /* bit d: level d is an object, else an array */
+	const char *fault;
+	const char *literal;        /* what is left of true, false, null */
+	uint32_t depth;
+	uint32_t seen;              /* keys noted, by index */
+	uint32_t length;            /* of text */
+	uint32_t code;              /* \u in the making */
+	uint32_t high;              /* first half of a surrogate pair */
+	uint8_t state, hex_left;
+	uint8_t utf8_left, utf8_low, utf8_high;
+	uint8_t key, outer_key;     /* of the value being read */
+	bool is_key, capturing, too_long;
+	char text[BODY_SCAN_MODEL_MAX + 1];
+};
+
+void body_scan_init(struct body_scan *scan);
+
+/* The next bytes. False where the body is wrong; it stays wrong. */
+bool body_scan_feed(struct body_scan *scan, struct str bytes);
+
+/* No more bytes. False where the body is wrong or cut short. Then the facts are complete. */
+bool body_scan_end(struct body_scan *scan);
+
+/* After false: what is wrong and where, e.g. "expected ':' at line 3, column 9 (byte 41)". */
+enum { BODY_SCAN_TEXT = 160 };
+const char *body_scan_explain(const struct body_scan *scan, char out[BODY_SCAN_TEXT]);
+
+#endif
