@@ -86,6 +86,26 @@ void gateway_drain(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
 void gateway_free(struct gateway *gateway);
 
+/* A live exchange, for the list of requests. Strings are borrowed during the call. */
+enum exchange_stage { STAGE_READING, STAGE_WAITING, STAGE_RUNNING };
+
+struct exchange_view {
+	uint64_t sequence;
+	enum exchange_stage stage;
+	struct id ticket;
+	uint32_t model;              /* MODEL_NONE where it named none yet */
+	uint32_t priority;
+	const struct conf_key *key;  /* NULL = none */
+	const char *path;
+	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us; /* 0 = not yet */
+	int64_t bytes_in, bytes_out;
+};
+
+void gateway_each(const struct gateway *gateway,
+                  void (*each)(void *ctx, const struct exchange_view *view), void *ctx);
+/* End the live exchange of that number with FAIL_CANCELLED; false where there is none. */
+bool gateway_cancel(struct gateway *gateway, uint64_t sequence);
+
 struct gateway_counters {
 	uint64_t connections, requests, bytes_in, bytes_out;
 	uint64_t by_status[6]; /* 1xx..5xx at [1]..[5]; [0]: none sent */
