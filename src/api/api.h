@@ -40,26 +40,6 @@ struct api_now {
 	bool draining;             /* the daemon is going down */
 };
 
-enum api_request_state {
-	API_REQUEST_READING,  /* its head or body still comes */
-	API_REQUEST_WAITING,  /* in the model's queue */
-	API_REQUEST_RUNNING,  /* at the engine */
-	API_REQUEST_ENDED,
-};
-
-/* One exchange that has not ended, as the gateway knows it. Strings are borrowed during the call. */
-struct api_request {
-	uint64_t sequence;
-	enum api_request_state state; /* not ENDED */
-	struct id ticket;
-	uint32_t model;               /* MODEL_NONE where it named none yet */
-	uint32_t priority;
-	const struct conf_key *key;   /* NULL = none */
-	const char *path;
-	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us; /* 0 = not yet */
-	int64_t bytes_in, bytes_out;
-};
-
 /* What the shell gives. Every function runs on the loop's thread but post(), which any thread may call. */
 struct api_host {
 	void *ctx;
@@ -82,9 +62,9 @@ struct api_host {
 	int (*reload)(void *ctx, struct buf *report);
 	/* arbiter_plan() with the shell's scratch. */
 	bool (*plan)(void *ctx, uint32_t model, struct plan *out);
-	void (*requests)(void *ctx, void (*each)(void *each_ctx, const struct api_request *request),
+	/* gateway_each() and gateway_cancel(). */
+	void (*requests)(void *ctx, void (*each)(void *each_ctx, const struct exchange_view *request),
 	                 void *each_ctx);
-	/* End a live request with FAIL_CANCELLED; false where there is none of that number. */
 	bool (*cancel)(void *ctx, uint64_t sequence);
 	/* Run fn(arg) on the loop's thread, later. False: the loop is going away and fn will not run. */
 	bool (*post)(void *ctx, void (*fn)(void *arg), void *arg);
