@@ -13,7 +13,7 @@
  *
  * The decoder holds no bytes: it hands out slices of what it is fed. What it
  * accepts has one reading only: chunk sizes are 1 to 15 hex digits with CRLF,
- * extensions and trailers are bounded, dropped, and hold no control bytes.
+ * extensions and trailers are well-formed, bounded, and dropped.
  */
 
 enum body_kind {
@@ -40,8 +40,8 @@ struct body_decoder {
 	enum body_kind kind;
 	int state;
 	uint64_t left;          /* bytes of this chunk, or of the whole with BODY_LENGTH */
-	uint32_t digits;
-	uint32_t overhead;      /* bytes of extensions and trailers so far */
+	uint32_t part;          /* bytes of this size, extension's name, trailer's name, ... */
+	uint32_t overhead;      /* bytes of this line's extensions, or of all trailers */
 	const char *fault;
 };
 
