@@ -21,13 +21,15 @@
  *
  * The daemon is a subreaper as well: if the keeper dies, its engines become the
  * daemon's children; they are killed, reported as ended, and a new keeper starts.
+ * For that, the daemon must have no other children than the keeper.
  *
  * Life cycle
  *
  *   1. keeper_fork()    first thing in main(): no thread, no library state yet
  *   2. keeper_attach()  on the loop: callbacks from now on
  *   3. keeper_spawn(), keeper_signal()
- *   4. keeper_close()   everything is killed and reaped; then the keeper ends
+ *   4. keeper_close()   everything is killed and reaped (waits for it, 5 s at
+ *                       most); no callback any more; run the loop once after it
  */
 struct keeper;
 struct uv_loop_s;
@@ -50,7 +52,7 @@ struct keeper_events {
 	void (*on_spawned)(void *ctx, uint64_t spawn_id, pid_t pid);
 	/* It could not be started: errno and what failed ("exec /x/y"). No on_ended follows. */
 	void (*on_failed)(void *ctx, uint64_t spawn_id, int error, const char *what);
-	/* The leader ended (its group may still have members; keeper_group_gone tells). */
+	/* The leader ended; the rest of its group is killed, on_gone tells when none is left. */
 	void (*on_ended)(void *ctx, uint64_t spawn_id, int wait_status, const struct rusage *usage);
 	/* No process of its group or adopted from it is left. */
 	void (*on_gone)(void *ctx, uint64_t spawn_id);
@@ -62,7 +64,11 @@ struct keeper_events {
 struct keeper *keeper_fork(struct err *err);
 int keeper_attach(struct keeper *keeper, struct uv_loop_s *loop, const struct keeper_events *events,
                   struct err *err);
-/* 0: on_spawned or on_failed will follow. -E2BIG: over the limits above. */
+/*
+ * 0: on_spawned or on_failed will follow. -E2BIG: over the limits above; -EAGAIN:
+ * a dead keeper is being replaced. The environment gets one more variable
+ * (COTENANT_SPAWN), by which a process that left its session is still known.
+ */
 int keeper_spawn(struct keeper *keeper, const struct keeper_command *command, struct err *err);
 /* To the whole process group. Nothing happens where it is gone. */
 void keeper_signal(struct keeper *keeper, uint64_t spawn_id, int signal_number);
