@@ -1,0 +1,172 @@
+#include "app/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/cli_args.h"
+#include "base/str.h"
+
+static const struct cli_option serve_options[] = {
+	{ "file", 'f', CLI_TEXT, "FILE", "the configuration (else searched: see cotenant config --help)" },
+	{ "record", 0, CLI_TEXT, "FILE", "write everything the arbiter learns, for cotenant lab replay" },
+	{ "paranoid", 0, CLI_FLAG, NULL, "prove the arbiter's invariants after every step" },
+	{ 0 },
+};
+
+static const struct cli_verb verb_serve = {
+	.name = "serve",
+	.operands = "",
+	.summary = "run the daemon",
+	.help = "Runs the daemon in the foreground: it listens, starts engines as requests need them,\n"
+	        "and makes room by what was used longest ago. SIGTERM drains and ends it; SIGHUP reads\n"
+	        "the configuration again.\n\n"
+	        "Examples:\n"
+	        "  cotenant serve -f cotenant.yaml\n"
+	        "  curl -s localhost:8778/v1/models",
+	.options = serve_options,
+	.raw = cmd_serve,
+};
+
+struct group {
+	const char *title;
+	const struct cli_verb *verbs[8];
+};
+
+static const struct group groups[] = {
+	{ "The daemon", { &verb_serve, &verb_reload } },
+	{ "What is so", { &verb_ps, &verb_ls, &verb_show, &verb_logs } },
+	{ "Why it is so", { &verb_why, &verb_plan, &verb_events, &verb_history } },
+	{ "Commands",
+	  { &verb_load, &verb_unload, &verb_stop, &verb_pin, &verb_unpin, &verb_cancel } },
+};
+
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+#define EACH_VERB(at, g)                                                                         \
+	for (size_t g = 0; g < GROUPS; g++)                                                      \
+		for (const struct cli_verb *const *at = groups[g].verbs; *at; at++)
+
+int cli_fail(int code, const char *command, const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("cotenant: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	if (command)
+		fprintf(stderr, "  try: %s\n", command);
+	return code;
+}
+
+void cli_put(const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+		putchar(control ? '?' : c);
+	}
+}
+
+static const struct cli_verb *find_verb(const char *name)
+{
+	EACH_VERB(verb, g)
+		if (strcmp((*verb)->name, name) == 0)
+			return *verb;
+	return NULL;
+}
+
+/* The verb that was meant, where one is near enough to say so. */
+static const char *nearest_verb(const char *name)
+{
+	const char *best = NULL;
+	unsigned best_distance = 3;
+
+	EACH_VERB(verb, g) {
+		unsigned distance = str_distance(str_from(name), str_from((*verb)->name));
+		if (distance < best_distance) {
+			best = (*verb)->name;
+			best_distance = distance;
+		}
+	}
+	return best;
+}
+
+static void print_usage(FILE *to)
+{
+	fputs("cotenant - many models, one memory\n\nUsage: cotenant VERB [options]\n", to);
+	for (size_t g = 0; g < GROUPS; g++) {
+		fprintf(to, "\n%s\n", groups[g].title);
+		for (const struct cli_verb *const *verb = groups[g].verbs; *verb; verb++)
+			fprintf(to, "  %-9s %s\n", (*verb)->name, (*verb)->summary);
+	}
+	fputs("\nEach verb explains itself: cotenant VERB --help\n"
+	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon answers, 4 does not fit\n",
+	      to);
+}
+
+static int unknown_verb(const char *name)
+{
+	const char *near = nearest_verb(name);
+	char command[64] = "cotenant --help";
+
+	if (near)
+		snprintf(command, sizeof(command), "cotenant %s --help", near);
+	if (name[0] == '-')
+		return cli_fail(CLI_USAGE, "cotenant --help", "unknown option '%s'", name);
+	if (near)
+		return cli_fail(CLI_USAGE, command, "unknown verb '%s'; did you mean '%s'?", name, near);
+	return cli_fail(CLI_USAGE, command, "unknown verb '%s'", name);
+}
+
+static bool wants_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int run_verb(const struct cli_verb *verb, int argc, char **argv)
+{
+	struct cli_args args;
+
+	if (verb->raw) {
+		if (argc > 1 && wants_help(argv[1])) {
+			cli_args_help(verb);
+			return CLI_DONE;
+		}
+		return verb->raw(argc, argv);
+	}
+	int code = cli_args_parse(verb, argc, argv, &args);
+	return code == CLI_ARGS_RUN ? verb->run(&args) : code;
+}
+
+int cli_main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return CLI_USAGE;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--version") == 0) {
+		printf("cotenant %s\n", COTENANT_VERSION);
+		return CLI_DONE;
+	}
+	bool help = wants_help(name) || strcmp(name, "help") == 0;
+	if (help && argc < 3) {
+		print_usage(stdout);
+		return CLI_DONE;
+	}
+	const struct cli_verb *verb = find_verb(help ? argv[2] : name);
+	if (!verb)
+		return unknown_verb(help ? argv[2] : name);
+	if (help) {
+		cli_args_help(verb);
+		return CLI_DONE;
+	}
+	int code = run_verb(verb, argc - 1, argv + 1);
+	/* A reader that went away (cotenant ps | head) is no failure; a full disk is. */
+	if (fflush(stdout) != 0 && code == CLI_DONE)
+		return cli_fail(CLI_FAILED, NULL, "the output could not be written");
+	return code;
+}

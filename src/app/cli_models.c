@@ -1,0 +1,197 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli.h"
+#include "app/cli_client.h"
+#include "app/cli_json.h"
+#include "app/cli_table.h"
+#include "base/units.h"
+
+static void print_table(struct table *table)
+{
+	struct buf out = BUF_INIT;
+
+	table_end(table, &out);
+	fputs(buf_cstr(&out), stdout);
+	buf_release(&out);
+}
+
+/* ---- ps ---- */
+
+static const struct cli_option ps_options[] = {
+	{ "all", 'a', CLI_FLAG, NULL, "unloaded models too" },
+	{ 0 },
+};
+
+static void add_running_row(struct table *table, const json_t *model)
+{
+	char when[JSON_WHEN_BYTES];
+
+	table_add(table, "%s%s", json_text(model, "name"), json_yes(model, "pinned") ? " (pinned)" : "");
+	table_add(table, "%s", json_text(model, "state"));
+	table_add(table, "%lld/%lld", (long long)json_int(model, "slots_used"),
+	          (long long)json_int(model, "slots"));
+	table_add_count(table, json_int(model, "queued"));
+	table_add_size(table, json_int(model, "measured_bytes"));
+	table_add_size(table, json_int(model, "estimate_bytes"));
+	table_add_count(table, json_int(model, "context"));
+	table_add_count(table, json_int(model, "pid"));
+	table_add(table, "%s", json_when(when, json_int(model, "last_used_at_ms")));
+	table_add(table, "%s", json_text(model, "reason"));
+}
+
+static int run_ps(const struct cli_args *args)
+{
+	static const char *const columns[] = { "MODEL",    "STATE",    ">SLOTS", ">QUEUE",    ">MEASURED",
+		                               ">ESTIMATE", ">CONTEXT", ">PID",   "LAST USED", "REASON",
+		                               NULL };
+	struct table table;
+	json_t *root, *model;
+	size_t i;
+
+	bool all = cli_value(args, "all")->given;
+	int code = client_get(args, all ? "/api/v1/models" : "/api/v1/models?loaded=1", &root);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(root);
+	table_begin(&table, columns);
+	json_array_foreach(json_object_get(root, "models"), i, model)
+		add_running_row(&table, model);
+	if (table.cells == 0)
+		puts(all ? "no models are configured" : "nothing is loaded (cotenant ls shows what could be)");
+	print_table(&table);
+	json_decref(root);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_ps = {
+	.name = "ps",
+	.operands = "",
+	.summary = "models that are loaded, loading or queued",
+	.help = "Lists the models that are loaded, loading or waited for: what each takes as measured,\n"
+	        "what was estimated, how many requests run and wait.\n\n"
+	        "Examples:\n"
+	        "  cotenant ps\n"
+	        "  cotenant ps -a --json | jq '.models[] | {name, state}'",
+	.options = ps_options,
+	.reads = true,
+	.asks = true,
+	.run = run_ps,
+};
+
+/* ---- ls ---- */
+
+static int run_ls(const struct cli_args *args)
+{
+	static const char *const columns[] = { "MODEL", "ENGINE",   ">FILE", ">LOADED", ">PEAK", "FITS",
+		                               "STATE", "PRIORITY", "ALIASES", NULL };
+	struct table table;
+	json_t *root, *model, *alias;
+	size_t i, k;
+
+	int code = client_get(args, "/api/v1/models", &root);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(root);
+	table_begin(&table, columns);
+	json_array_foreach(json_object_get(root, "models"), i, model) {
+		struct buf aliases = BUF_INIT;
+		json_array_foreach(json_object_get(model, "aliases"), k, alias)
+			buf_printf(&aliases, "%s%s", k ? " " : "", json_string_value(alias));
+		table_add(&table, "%s%s", json_text(model, "name"),
+		          json_yes(model, "pinned") ? " (pinned)" : "");
+		table_add(&table, "%s", json_text(model, "engine"));
+		table_add_size(&table, json_int(model, "file_bytes"));
+		table_add_size(&table, json_int(model, "estimate_bytes"));
+		table_add_size(&table, json_int(model, "peak_bytes"));
+		table_add(&table, "%s", json_text(model, "fits"));
+		table_add(&table, "%s", json_text(model, "state"));
+		table_add(&table, "%s", json_text(model, "priority"));
+		table_add(&table, "%s", buf_cstr(&aliases));
+		buf_release(&aliases);
+	}
+	print_table(&table);
+	json_decref(root);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_ls = {
+	.name = "ls",
+	.operands = "",
+	.summary = "the catalogue: every model, its size, whether it fits",
+	.help = "Lists every configured model with the size of its file, what it takes once loaded and\n"
+	        "at the peak of its load, and whether that fits now.\n\n"
+	        "Examples:\n"
+	        "  cotenant ls\n"
+	        "  cotenant ls --json | jq -r '.models[].name'",
+	.reads = true,
+	.asks = true,
+	.run = run_ls,
+};
+
+/* ---- show ---- */
+
+/* One "name  value" line for each member, groups indented below their name. */
+static void print_members(const json_t *object, int depth)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, key, value) {
+		char size[UNITS_TEXT];
+		size_t length = strlen(key);
+		if (json_is_null(value) || (json_is_object(value) && json_object_size(value) == 0))
+			continue;
+		printf("%*s%-*s ", depth * 2, "", 24 - depth * 2, key);
+		if (json_is_object(value)) {
+			putchar('\n');
+			print_members(value, depth + 1);
+			continue;
+		}
+		if (json_is_string(value)) {
+			cli_put(json_string_value(value));
+		} else if (json_is_integer(value) && length > 6 && strcmp(key + length - 6, "_bytes") == 0) {
+			fputs(units_size(size, json_integer_value(value)), stdout);
+		} else {
+			char *text = json_dumps(value, JSON_ENCODE_ANY);
+			cli_put(text ? text : "");
+			free(text);
+		}
+		putchar('\n');
+	}
+}
+
+static int run_show(const struct cli_args *args)
+{
+	json_t *root;
+
+	char *path = client_path("/api/v1/models/", args->operand[0], "");
+	int code = client_get(args, path, &root);
+	free(path);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(root);
+	print_members(root, 0);
+	json_decref(root);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_show = {
+	.name = "show",
+	.operands = "MODEL",
+	.summary = "one model: its settings, its footprint, where each number comes from",
+	.help = "Shows all that is known of one model: what it was configured with, what the file says,\n"
+	        "what it is expected to take and from which source, and its present state.\n\n"
+	        "Examples:\n"
+	        "  cotenant show chat\n"
+	        "  cotenant show chat --json | jq .estimate",
+	.least = 1,
+	.most = 1,
+	.reads = true,
+	.asks = true,
+	.run = run_show,
+};

@@ -1,0 +1,116 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli.h"
+#include "app/cli_client.h"
+#include "app/cli_json.h"
+#include "base/units.h"
+
+/* ---- plan ---- */
+
+static void print_plan(const char *name, const json_t *plan)
+{
+	char need[UNITS_TEXT], peak[UNITS_TEXT], free_now[UNITS_TEXT], text[UNITS_TEXT];
+	const json_t *victim;
+	size_t i;
+
+	cli_put(name);
+	printf(": fits %s\n", json_text(plan, "fits"));
+	printf("  needs %s loaded, %s at the peak of its load; %s are free\n",
+	       units_size(need, json_int(plan, "need_bytes")),
+	       units_size(peak, json_int(plan, "peak_bytes")),
+	       units_size(free_now, json_int(plan, "free_bytes")));
+	json_array_foreach(json_object_get(plan, "evict"), i, victim) {
+		printf("  would go: ");
+		cli_put(json_text(victim, "model"));
+		printf(", gives %s\n", units_size(text, json_int(victim, "bytes")));
+	}
+	if (json_int(plan, "wait_estimate_ms"))
+		printf("  ready in about %s\n",
+		       units_duration(text, json_int(plan, "wait_estimate_ms") * US_PER_MS));
+	printf("  ");
+	cli_put(json_text(plan, "reason"));
+	putchar('\n');
+}
+
+static int run_plan(const struct cli_args *args)
+{
+	json_t *root;
+
+	char *path = client_path("/api/v1/plan?model=", args->operand[0], "");
+	int code = client_get(args, path, &root);
+	free(path);
+	if (code != CLI_DONE)
+		return code;
+	const char *fits = json_text(root, "fits");
+	bool fits_somehow = strcmp(fits, "now") == 0 || strcmp(fits, "tight") == 0 ||
+	                    strncmp(fits, "after-", 6) == 0;
+	if (args->json)
+		json_print(root);
+	else
+		print_plan(args->operand[0], root);
+	if (!args->json)
+		json_decref(root);
+	return fits_somehow ? CLI_DONE : CLI_NO_FIT;
+}
+
+const struct cli_verb verb_plan = {
+	.name = "plan",
+	.operands = "MODEL",
+	.summary = "would it fit, what would go, and why; loads nothing",
+	.help = "Decides as a load of the model would be decided now, on a copy, and says what would\n"
+	        "happen: whether it fits, which models would go for it, how long it would take. Nothing\n"
+	        "is loaded. Exit code 4: it does not fit. `cotenant estimate FILE` tells what a file that\n"
+	        "is not configured would take.\n\n"
+	        "Examples:\n"
+	        "  cotenant plan chat\n"
+	        "  cotenant plan chat --json | jq '.evict[].model'",
+	.least = 1,
+	.most = 1,
+	.reads = true,
+	.asks = true,
+	.run = run_plan,
+};
+
+/* ---- why ---- */
+
+static int run_why(const struct cli_args *args)
+{
+	json_t *root, *decision;
+	char when[JSON_WHEN_BYTES];
+	size_t i;
+
+	char *path = client_path("/api/v1/why/", args->operand[0], "");
+	int code = client_get(args, path, &root);
+	free(path);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(root);
+	cli_put(json_text(root, "text"));
+	putchar('\n');
+	json_array_foreach(json_object_get(root, "decisions"), i, decision) {
+		printf("  %12s  ", json_when(when, json_int(decision, "at_ms")));
+		cli_put(json_text(decision, "text"));
+		putchar('\n');
+	}
+	json_decref(root);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_why = {
+	.name = "why",
+	.operands = "MODEL|REQUEST",
+	.summary = "why a model is, or is not, loaded; why a request waits",
+	.help = "Says what a model or request is doing now and what it waits for, then the last\n"
+	        "decisions about it, newest first, with the numbers they were made by.\n\n"
+	        "Examples:\n"
+	        "  cotenant why chat\n"
+	        "  cotenant why 1f3a90c2-118",
+	.least = 1,
+	.most = 1,
+	.reads = true,
+	.asks = true,
+	.run = run_why,
+};
