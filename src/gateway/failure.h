@@ -1,0 +1,43 @@
+#ifndef GATEWAY_FAILURE_H
+#define GATEWAY_FAILURE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "conf/conf.h"
+#include "core/action.h"
+#include "http/api_shape.h"
+
+/*
+ * failure - what a client reads when its request ends without an answer.
+ *
+ * One table says for each enum fail the status, the code and whether waiting
+ * helps; the sentence names the model and, where the arbiter refused for
+ * memory, the numbers it refused by. The shape around it is the API's own.
+ */
+struct failure {
+	int status;
+	const char *code;
+	const char *param;      /* NULL */
+	int retry_after_s;      /* 0: waiting does not help, and a client is told not to try again */
+	char text[640];
+};
+
+/*
+ * `model` may be NULL. `action` is the verdict, or NULL where the gateway itself
+ * found out. `explain` is what is known of the cause, "" where nothing is.
+ */
+void failure_of(struct failure *out, enum fail fail, const char *model,
+                const struct action *action, const char *explain);
+
+/* One that is no enum fail: of this request's own making. */
+void failure_set(struct failure *out, int status, const char *code, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The body, in the API's form. */
+void failure_body(struct buf *out, enum api api, const struct failure *failure);
+/* The event that ends a stream, in its form. */
+void failure_event(struct buf *out, enum api api, enum stream_form form, bool between_events,
+                   const struct failure *failure);
+
+#endif
