@@ -34,7 +34,7 @@ struct estimate_params {
 	int64_t slots;            /* -np; 0 = the engine's own (4, unified) */
 	int64_t batch;            /* -b */
 	int64_t ubatch;           /* -ub */
-	int64_t outputs;          /* logits rows; 0 = slots */
+	int64_t outputs;          /* logits rows; -1 = the engine's own (one a sequence), 0 = the whole batch */
 	enum kv_cache_type kv_k;
 	enum kv_cache_type kv_v;
 	enum flash_attn flash;
@@ -71,6 +71,7 @@ struct estimate {
 	int64_t trained_context;
 	int64_t layers;
 	int64_t file_bytes;
+	int64_t missing_bytes;    /* of the data behind a whole header; then flags has "incomplete" */
 	struct footprint device;
 	struct footprint host;
 	int64_t cache_limit_bytes; /* host prompt cache may grow to this */
@@ -89,14 +90,21 @@ struct estimate {
 
 /*
  * Footprint of a GGUF file under `params`. 0, or a negative errno with a text
- * that says what is wrong with the file: -ENODATA cut short (the text says how
- * many bytes are missing), -EBADMSG not GGUF or malformed, -ENOTSUP a newer or
- * foreign format, -EFBIG over our limits.
+ * that says what is wrong with the file: -ENODATA its header is cut short (the
+ * text says how many bytes are missing at least), -EBADMSG not GGUF or
+ * malformed, -ENOTSUP a newer or foreign format, -EFBIG over our limits.
+ * A whole header is enough for an estimate: what is missing of the data behind
+ * it is told in missing_bytes, and no engine will load such a file.
  */
 int estimate_gguf(const struct byte_source *source, const struct estimate_params *params,
                   struct estimate *out, struct err *err);
 
-/* The same for a file by path: regular files only (never a FIFO or device), opened without blocking. */
+/*
+ * The same for a file by path: regular files only (never a FIFO or device),
+ * opened without blocking. Of a split model any part may be named; all parts
+ * must be there (-ENOENT names the one that is not). -ESTALE: the file changed
+ * while it was read.
+ */
 int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
                   struct err *err);
 

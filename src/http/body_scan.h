@@ -41,30 +41,38 @@ struct body_facts {
 	uint64_t model_at;          /* offset of its opening quote in the body */
 	uint64_t model_length;      /* with both quotes, as it stands in the body */
 	bool has_stream, stream;
-	int64_t reply_tokens;       /* the largest of max_tokens, max_completion_tokens, max_output_tokens, n_predict,
-	                               num_predict and options.num_predict; -1: none said, or no bound */
+	/*
+	 * The largest of max_tokens, max_completion_tokens, max_output_tokens,
+	 * n_predict, num_predict and options.num_predict, at most INT32_MAX; -1
+	 * where none was said or none bounds (negative, not an integer).
+	 */
+	int64_t reply_tokens;
 	enum keep_alive_wish keep_alive;
-	uint64_t prompt_bytes;      /* of messages, prompt, input, system, tools, content, query, documents: bounds the tokens from above */
+	/*
+	 * Of the values of messages, prompt, input, system, tools, content, query,
+	 * documents, suffix, input_prefix, input_suffix and input_extra: a token is
+	 * at least a byte, so this bounds them from above.
+	 */
+	uint64_t prompt_bytes;
 };
 
 struct body_scan {
 	struct body_facts facts;
 	uint64_t offset;            /* bytes taken; with a fault, where it is */
 	/* private */
-	uint64_t line;
-	uint64_t line_at;
-	uint64_t value_at;
+	uint64_t line, line_at;     /* lines begun before; where this one began */
+	uint64_t value_at;          /* of the top level's value being read */
 	uint64_t objects[BODY_SCAN_DEPTH_MAX / 64]; /* bit d: level d is an object, else an array */
-	const char *fault;
-	const char *literal;        /* what is left of true, false, null */
+	const char *fault;          /* NULL: none yet */
+	const char *literal;        /* what is still to come of true, false, null */
 	uint32_t depth;
-	uint32_t seen;              /* keys noted, by index */
+	uint32_t seen;              /* keys noted, one bit each */
 	uint32_t length;            /* of text */
-	uint32_t code;              /* \u in the making */
-	uint32_t high;              /* first half of a surrogate pair */
+	uint32_t code, high;        /* \u in the making; the first half of a pair */
 	uint8_t state, hex_left;
 	uint8_t utf8_left, utf8_low, utf8_high;
-	uint8_t key, outer_key;     /* of the value being read */
+	uint8_t key, outer_key;     /* whose value is being read: here, and at the top level */
+	uint8_t kind;               /* of that value */
 	bool is_key, capturing, too_long;
 	char text[BODY_SCAN_MODEL_MAX + 1];
 };

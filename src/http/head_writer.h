@@ -46,7 +46,7 @@ struct head_field {
 struct response_head {
 	int64_t length;               /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
 	bool keep_alive;
-	int client_minor_version;     /* 0: says "Connection: keep-alive" where kept */
+	int client_minor_version;     /* 0: says "Connection: keep-alive" where kept; never LENGTH_CHUNKED then */
 	const struct head_field *extra; /* X-Cotenant-..., Retry-After, Access-Control-... */
 	uint32_t extra_count;
 };

@@ -1,0 +1,178 @@
+/*
+ * The engine builds its largest graphs (a full batch against a full cache) and
+ * ggml_gallocr places the tensors of it; the buffer is the high-water mark. So
+ * it is the largest set of tensors alive at once and does not grow with the
+ * layers. Each phase below is one such set, in the order a layer computes;
+ * graph_reserve() in llama-context.cpp and the build_*() functions of
+ * llama-graph.cpp are where they come from.
+ */
+#include "estimate/bounded.h"
+#include "estimate/formulas.h"
+
+struct sizes {
+	int64_t stream;   /* one activation vector a token, f32 */
+	int64_t inputs;   /* masks and the indices of cells, where the graph runs */
+	int64_t indices;
+	int64_t heads;    /* queries of a batch */
+	int64_t scores;   /* attention scores without flash attention */
+};
+
+static int64_t times(int64_t a, int64_t b, int64_t c)
+{
+	return bounded_product(bounded_product(a, b), c);
+}
+
+static int64_t value_width(const struct model_facts *facts)
+{
+	int64_t most = 0;
+	for (uint32_t i = 0; i < facts->cached_layers; i++)
+		if (facts->attends[i])
+			most = larger(most, facts->kv_heads.value[i] * facts->value_length);
+	return most;
+}
+
+static bool caches(const struct model_facts *facts)
+{
+	for (uint32_t i = 0; i < facts->cached_layers; i++)
+		if (facts->attends[i])
+			return true;
+	return !facts->family;
+}
+
+static struct sizes sizes_of(const struct model_facts *facts, const struct cells *cells)
+{
+	int64_t tokens = cells->tokens;
+	bool cached = caches(facts);
+	bool encoder = facts_trait(facts, FAMILY_NO_CACHE);
+	int64_t seen = encoder ? tokens : cached ? cells->full : 0;
+	int64_t mask = times(bounded_sum(seen, cached ? cells->window : 0), tokens, cells->flash ? 2 : 4);
+	int64_t index = 0;
+
+	if (cached) {
+		/* With V transposed each element of it is placed by an index of its own. */
+		index = 8 * tokens;
+		index += cells->flash ? 8 * tokens : times(8, tokens, value_width(facts));
+		if (cells->window > 0)
+			index = bounded_product(index, 2);
+	}
+	return (struct sizes){
+		.stream = times(4, tokens, facts->embedding_length),
+		.inputs = bounded_sum(mask, index),
+		.indices = index,
+		.heads = bounded_product(times(4, tokens, facts->heads_most), facts->key_length),
+		.scores = cells->flash ? 0 : bounded_product(times(4, seen, tokens), facts->heads_most),
+	};
+}
+
+static int64_t phase_attention(const struct model_facts *facts, const struct cells *cells,
+                               const struct sizes *s)
+{
+	bool compressed = facts->key_length_mla > 0 && facts->value_length_mla > 0;
+	int64_t sum = bounded_sum(s->inputs, s->scores);
+
+	if (facts->heads_most == 0)
+		return 0;
+	if (facts_trait(facts, FAMILY_MLA) && compressed) {
+		int64_t latent = larger(facts->kv_lora_rank, 0);
+		int64_t width = facts->key_length_mla + 2 * latent + larger(facts->rope_dimensions, 0);
+		sum = bounded_sum(sum, times(4, cells->tokens, bounded_product(facts->heads_most, width)));
+		return bounded_sum(sum, 4 * s->stream);
+	}
+	int64_t queries = facts_trait(facts, FAMILY_GATED_ATTENTION) ? 3 : 2;
+	sum = bounded_sum(sum, bounded_product(queries, s->heads));
+	return bounded_sum(sum, 2 * s->stream);
+}
+
+static int64_t phase_feed_forward(const struct model_facts *facts, const struct cells *cells,
+                                  const struct sizes *s)
+{
+	if (facts->ff_most == 0)
+		return 0;
+	bool gated = !facts_trait(facts, FAMILY_NO_GATE);
+	int64_t wide = times(4, cells->tokens, facts->ff_most);
+	return bounded_sum(bounded_sum(s->inputs, bounded_product(gated ? 3 : 1, wide)), 3 * s->stream);
+}
+
+static int64_t phase_experts(const struct model_facts *facts, const struct cells *cells,
+                             const struct sizes *s)
+{
+	if (facts->expert_count <= 0)
+		return 0;
+	int64_t used = larger(facts->expert_used, 1);
+	int64_t wide = bounded_product(times(4, cells->tokens, used), facts->expert_ff);
+	int64_t results = bounded_product(used, s->stream);
+	int64_t rest = results > bounded_product(2, wide) ? bounded_sum(results, 4 * s->stream)
+	                                                  : 3 * s->stream;
+	int64_t routed = bounded_sum(bounded_sum(s->inputs, bounded_product(3, wide)), rest);
+	if (facts->expert_shared_ff <= 0)
+		return routed;
+	int64_t shared = times(12, cells->tokens, facts->expert_shared_ff);
+	return larger(routed, bounded_sum(bounded_sum(s->inputs, shared), 4 * s->stream));
+}
+
+static int64_t phase_state(const struct model_facts *facts, const struct cells *cells)
+{
+	if (!facts_trait(facts, FAMILY_STATE_SSM))
+		return 0;
+	return times(24, cells->tokens, larger(facts->inner_size, 0));
+}
+
+static int64_t phase_output(const struct model_facts *facts, const struct cells *cells)
+{
+	if (facts_trait(facts, FAMILY_ENCODER))
+		return 0;
+	return times(4, cells->outputs, bounded_sum(facts->vocab, facts->embedding_length));
+}
+
+/* All phases of the layers: without the output. */
+static int64_t phases(const struct model_facts *facts, const struct cells *cells,
+                      const struct sizes *s)
+{
+	int64_t most = phase_attention(facts, cells, s);
+	most = larger(most, phase_feed_forward(facts, cells, s));
+	most = larger(most, phase_experts(facts, cells, s));
+	return larger(most, phase_state(facts, cells));
+}
+
+/*
+ * A matrix that lies in host memory is copied into the device's buffer for
+ * batches of 32 and more (op_offload). Up to three copies of experts are alive
+ * at once, by accident of the placing; the bound is what is safe.
+ */
+static int64_t staged_bytes(const struct model_facts *facts, const struct estimate_params *params,
+                            const struct placement *placement)
+{
+	if (smaller(params->ubatch, params->batch) < 32)
+		return 0;
+	if (placement->cpu_expert_layers > 0)
+		return bounded_product(3, facts->tensors.largest_expert_bytes);
+	if (placement->first_device_layer > 0)
+		return facts->tensors.largest_bytes;
+	return 0;
+}
+
+int64_t compute_device_bytes(const struct model_facts *facts, const struct cells *cells,
+                             const struct estimate_params *params, const struct placement *placement)
+{
+	if (!facts->sizes_known || !placement_any(facts, placement))
+		return 0;
+	struct sizes s = sizes_of(facts, cells);
+	int64_t most = bounded_sum(phases(facts, cells, &s), staged_bytes(facts, params, placement));
+	return placement->output_on_device ? larger(most, phase_output(facts, cells)) : most;
+}
+
+int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *cells,
+                           const struct estimate_params *params, const struct placement *placement)
+{
+	(void)params;
+	if (!facts->sizes_known)
+		return 0;
+	struct sizes s = sizes_of(facts, cells);
+	if (placement_any(facts, placement)) {
+		/* The inputs of a batch; the embedding may be given or looked up, so it is there twice. */
+		int64_t numbers = 8 * cells->tokens + 4 * cells->outputs;
+		return bounded_sum(bounded_sum(s.inputs, numbers), 2 * s.stream);
+	}
+	int64_t most = larger(phases(facts, cells, &s), phase_output(facts, cells));
+	return bounded_sum(most, 2 * s.stream);
+}

@@ -1,0 +1,197 @@
+#include "estimate/estimate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "estimate/bounded.h"
+#include "estimate/formulas.h"
+#include "estimate/parts.h"
+
+#define MIB (INT64_C(1) << 20)
+
+enum {
+	PROCESS_BYTES = 15 << 20,  /* measured: heap, threads and libraries' data of an idle server */
+	SIGMA_KNOWN_PERCENT = 3,
+	SIGMA_UNKNOWN_PERCENT = 15,
+	LOWER_PERCENT = 70,
+};
+
+/* Measured spread of the constant a device's driver and context take (not in any file). */
+#define DEVICE_CONSTANT_BYTES (450 * MIB)
+#define DEVICE_SIGMA_BYTES (250 * MIB)
+
+void estimate_defaults(struct estimate_params *params)
+{
+	*params = (struct estimate_params){
+		.batch = 2048,
+		.ubatch = 512,
+		.outputs = -1,
+		.kv_k = KV_F16,
+		.kv_v = KV_F16,
+		.flash = FLASH_AUTO,
+		.repack = REPACK_AUTO,
+		.load = LOAD_MMAP,
+		.cache_ram_bytes = 8192 * MIB,
+	};
+}
+
+const char *estimate_source_name(enum estimate_source source)
+{
+	switch (source) {
+	case ESTIMATE_FORMULA:
+		return "formula";
+	case ESTIMATE_ENGINE:
+		return "engine";
+	case ESTIMATE_MEMO:
+		return "memo";
+	case ESTIMATE_LEARNED:
+		return "learned";
+	case ESTIMATE_DECLARED:
+		return "declared";
+	}
+	return "unknown";
+}
+
+static void add_flag(struct estimate *out, const char *flag)
+{
+	size_t length = strlen(out->flags);
+	snprintf(out->flags + length, sizeof out->flags - length, "%s%s", length ? "," : "", flag);
+}
+
+static void describe(const struct model_facts *facts, struct estimate *out)
+{
+	const char *mix = type_mix_name(facts->file_type);
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < 64; i++)
+		if (facts->tensors.type_bytes[i] > facts->tensors.type_bytes[most])
+			most = i;
+	const struct type_info *type = type_find(most);
+	snprintf(out->architecture, sizeof out->architecture, "%s", facts->architecture);
+	snprintf(out->name, sizeof out->name, "%s", facts->name);
+	snprintf(out->quantisation, sizeof out->quantisation, "%s", mix ? mix : type ? type->name : "");
+	out->is_encoder = facts_trait(facts, FAMILY_ENCODER);
+	out->parameters = facts->tensors.elements;
+	out->trained_context = larger(facts->context_length, 0);
+	out->layers = facts->layers;
+	out->file_bytes = facts->tensors.file_bytes;
+	out->missing_bytes = facts->tensors.missing_bytes;
+	if (!facts->family)
+		add_flag(out, "unknown-architecture");
+	if (!facts->sizes_known)
+		add_flag(out, "weights-only");
+	if (facts->inconsistent)
+		add_flag(out, "inconsistent-metadata");
+	if (facts->tensors.missing_bytes > 0)
+		add_flag(out, "incomplete");
+	if (facts->family && facts_trait(facts, FAMILY_MLA) && facts->key_length_mla <= 0)
+		add_flag(out, "old-mla-file");
+}
+
+static void total(struct footprint *pool)
+{
+	int64_t sum = bounded_sum(pool->weights_bytes, pool->kv_bytes);
+	sum = bounded_sum(sum, pool->recurrent_bytes);
+	sum = bounded_sum(sum, pool->compute_bytes);
+	pool->total_bytes = bounded_sum(sum, pool->overhead_bytes);
+}
+
+static void size_parts(const struct model_facts *facts, const struct estimate_params *params,
+                       const struct cells *cells, const struct placement *placement,
+                       struct estimate *out)
+{
+	for (uint32_t i = 0; i < facts->layers; i++) {
+		struct footprint *pool = i >= placement->first_device_layer ? &out->device : &out->host;
+		pool->kv_bytes = bounded_sum(pool->kv_bytes, kv_layer_bytes(facts, cells, params, i));
+		pool->recurrent_bytes = bounded_sum(pool->recurrent_bytes,
+		                                    recurrent_layer_bytes(facts, cells, i));
+	}
+	out->kv_bytes_per_token = kv_token_bytes(facts, cells, params);
+	out->device.compute_bytes = compute_device_bytes(facts, cells, params, placement);
+	out->host.compute_bytes = compute_host_bytes(facts, cells, params, placement);
+	out->host.overhead_bytes = PROCESS_BYTES;
+	if (placement_any(facts, placement))
+		out->device.overhead_bytes = DEVICE_CONSTANT_BYTES;
+}
+
+/*
+ * base: loaded and idle. The compute buffers count whole although their pages
+ * are touched only as prompts get longer: they are not asked for again later.
+ */
+static void size_whole(const struct model_facts *facts, const struct estimate_params *params,
+                       const struct cells *cells, const struct weights *weights, bool device,
+                       struct estimate *out)
+{
+	total(&out->device);
+	total(&out->host);
+	int64_t kv = bounded_sum(out->device.kv_bytes, out->host.kv_bytes);
+	int64_t sum = bounded_sum(out->device.total_bytes, out->host.total_bytes);
+	int64_t percent = facts->family && facts->sizes_known && !facts->inconsistent
+	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
+
+	out->base_bytes = params->lazy_kv ? sum - kv : sum;
+	out->per_request_bytes = params->lazy_kv ? kv / cells->sequences : 0;
+	out->steady_bytes = sum;
+	out->peak_bytes = bounded_sum(out->base_bytes, weights->passing_bytes - weights->kept_bytes);
+	out->peak_bytes = larger(out->peak_bytes, out->base_bytes);
+	out->sigma_bytes = out->base_bytes / 100 * percent + (device ? DEVICE_SIGMA_BYTES : 0);
+	int64_t most = larger(out->steady_bytes, out->peak_bytes);
+	out->upper_bytes = bounded_sum(most, out->sigma_bytes / 3 * 7); /* 2.33 sigma: 99 % */
+	out->lower_bytes = out->base_bytes / 100 * LOWER_PERCENT;
+	out->cache_limit_bytes = larger(params->cache_ram_bytes, 0);
+	out->confidence = percent == SIGMA_KNOWN_PERCENT ? (device ? 0.8 : 0.9) : 0.4;
+}
+
+static int estimate_of_facts(const struct model_facts *facts, const struct estimate_params *params,
+                      struct estimate *out, struct err *err)
+{
+	struct cells cells = { 0 };
+	struct placement placement;
+	struct weights weights;
+
+	memset(out, 0, sizeof *out);
+	out->source = ESTIMATE_FORMULA;
+	describe(facts, out);
+	cells_of(facts, params, &cells);
+	placement_of(facts, params, &placement);
+	weights_of(facts, params, &placement, &weights);
+	bool device = placement_any(facts, &placement);
+	size_parts(facts, params, &cells, &placement, out);
+	out->device.weights_bytes = weights.device_bytes;
+	out->host.weights_bytes = weights.host_bytes;
+	out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, weights.kept_bytes);
+	size_whole(facts, params, &cells, &weights, device, out);
+	if (out->upper_bytes >= BOUNDED_MOST / 2)
+		return err_set(err, -EFBIG, "its numbers would need more than any memory");
+	return 0;
+}
+
+int estimate_gguf(const struct byte_source *source, const struct estimate_params *params,
+                  struct estimate *out, struct err *err)
+{
+	return estimate_parts(source, 1, params, out, err);
+}
+
+int estimate_parts(const struct byte_source *parts, uint32_t count,
+                   const struct estimate_params *params, struct estimate *out, struct err *err)
+{
+	struct gguf_walk *walk = gguf_walk_new();
+	struct model_facts *facts = xmalloc(sizeof *facts);
+	int rc = 0;
+
+	facts_init(facts);
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = facts_add(facts, walk, &parts[i], err);
+	if (rc == 0)
+		rc = facts_resolve(facts, err);
+	if (rc == 0)
+		rc = estimate_of_facts(facts, params, out, err);
+	if (rc == 0 && facts->split_count > 1 && facts->split_count != count)
+		add_flag(out, "part-of-split");
+	free(facts);
+	free(walk);
+	return rc;
+}

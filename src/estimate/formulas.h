@@ -1,0 +1,71 @@
+#ifndef ESTIMATE_FORMULAS_H
+#define ESTIMATE_FORMULAS_H
+
+#include "estimate/estimate.h"
+#include "estimate/model_facts.h"
+
+/*
+ * formulas - what the engine reserves for a model, part by part.
+ *
+ * All follow llama.cpp of 2026 (builds from b9952 on: separate sliding-window
+ * caches, half-precision masks, one row of logits a sequence, no V for MLA).
+ * Inputs are resolved facts; results are saturated sums (bounded.h).
+ */
+
+/* How the context is cut into cells: llama_context's constructor and llama_kv_cache_iswa. */
+struct cells {
+	int64_t context;  /* as asked for, before rounding */
+	int64_t sequences;
+	int64_t streams;  /* 1 = one cache for all sequences */
+	int64_t full;     /* cells of a stream */
+	int64_t window;   /* cells of a stream in layers that see a window; 0 = no such layers */
+	int64_t tokens;   /* of one physical batch */
+	int64_t outputs;  /* rows of logits of one batch */
+	bool flash;
+};
+
+void cells_of(const struct model_facts *facts, const struct estimate_params *params,
+              struct cells *out);
+
+/* Which layers compute on the device: the last ones, and after them the output. */
+struct placement {
+	uint32_t first_device_layer; /* layers from here on; facts->layers = none */
+	bool output_on_device;
+	uint32_t cpu_expert_layers;  /* the first ones, whose experts stay on the host */
+};
+
+void placement_of(const struct model_facts *facts, const struct estimate_params *params,
+                  struct placement *out);
+
+static inline bool placement_any(const struct model_facts *facts, const struct placement *placement)
+{
+	return placement->output_on_device || placement->first_device_layer < facts->layers;
+}
+
+/* kv.c: of one layer, all streams. */
+int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cells,
+                       const struct estimate_params *params, uint32_t layer);
+int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
+                              uint32_t layer);
+/* Growth of one conversation by a token, in the layers that keep every token. */
+int64_t kv_token_bytes(const struct model_facts *facts, const struct cells *cells,
+                       const struct estimate_params *params);
+
+/* compute.c: the largest set of tensors alive at once in one batch. */
+int64_t compute_device_bytes(const struct model_facts *facts, const struct cells *cells,
+                             const struct estimate_params *params, const struct placement *placement);
+int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *cells,
+                           const struct estimate_params *params, const struct placement *placement);
+
+/* weights.c */
+struct weights {
+	int64_t device_bytes;
+	int64_t host_bytes;     /* with the rewritten copy, where there is one beside the file */
+	int64_t passing_bytes;  /* held in addition while loading, then given back */
+	int64_t kept_bytes;     /* of that, what the allocator keeps */
+};
+
+void weights_of(const struct model_facts *facts, const struct estimate_params *params,
+                const struct placement *placement, struct weights *out);
+
+#endif

@@ -1,0 +1,165 @@
+#include "estimate/bounded.h"
+#include "estimate/formulas.h"
+
+enum {
+	CELL_STEP = 256,      /* GGML_PAD(n_ctx, 256) in llama_context's constructor and the caches */
+	SLOTS_OWN = 4,        /* llama-server without -np: four slots on one cache */
+};
+
+static bool has_window(const struct model_facts *facts)
+{
+	for (uint32_t i = 0; i < facts->cached_layers; i++)
+		if (facts->windowed[i] && facts->attends[i])
+			return true;
+	return false;
+}
+
+void cells_of(const struct model_facts *facts, const struct estimate_params *params,
+              struct cells *out)
+{
+	bool unified = params->unified_given ? params->unified_kv : params->slots <= 0;
+
+	out->sequences = params->slots > 0 ? params->slots : SLOTS_OWN;
+	out->context = params->context > 0 ? params->context : larger(facts->context_length, CELL_STEP);
+	int64_t ubatch = smaller(smaller(params->ubatch, params->batch), out->context);
+	int64_t rounded = bounded_round(out->context, CELL_STEP);
+	out->streams = unified ? 1 : out->sequences;
+	out->full = unified ? rounded : bounded_round(rounded / out->sequences, CELL_STEP);
+	out->window = 0;
+	if (has_window(facts)) {
+		int64_t seen = bounded_product(facts->window, unified ? out->sequences : 1);
+		int64_t wanted = bounded_round(bounded_sum(seen, ubatch), CELL_STEP);
+		out->window = smaller(wanted, out->full);
+	}
+	out->tokens = bounded_round(ubatch, out->sequences);
+	/* n_outputs_max: the server reserves a row for each sequence; 0 = all tokens of a batch. */
+	int64_t outputs = params->outputs < 0 ? out->sequences : params->outputs;
+	out->outputs = outputs == 0 ? out->tokens : smaller(outputs, out->tokens);
+	out->flash = params->flash != FLASH_OFF;
+}
+
+static const struct type_info *kv_type(enum kv_cache_type type)
+{
+	static const uint32_t ids[KV_TYPE_COUNT] = {
+		[KV_F32] = 0, [KV_F16] = 1, [KV_BF16] = 30, [KV_Q8_0] = 8, [KV_Q5_1] = 7,
+		[KV_Q5_0] = 6, [KV_Q4_1] = 3, [KV_Q4_0] = 2, [KV_IQ4_NL] = 20,
+	};
+	return type_find(ids[type]);
+}
+
+/*
+ * Widths of a token's K and V in one layer: n_embd_k_gqa() and n_embd_v_gqa()
+ * of llama-hparams.cpp. With the keys of MLA the cache holds the compressed
+ * latent once, as K, and no V; without them the heads are stored whole.
+ */
+static void widths(const struct model_facts *facts, uint32_t layer, int64_t *key, int64_t *value)
+{
+	if (!facts->family) {
+		int64_t length = larger(facts->key_length, facts->value_length);
+		int64_t most = 0;
+		for (uint32_t i = 0; i < facts->layers; i++)
+			most = larger(most, facts->kv_heads.value[i]);
+		*key = larger(bounded_product(most, length), facts->tensors.key_width);
+		if (*key == 0)
+			*key = facts->embedding_length;
+		*value = *key;
+		return;
+	}
+	bool compressed = facts->key_length_mla > 0 && facts->value_length_mla > 0;
+	if (facts_trait(facts, FAMILY_MLA) && compressed) {
+		*key = facts->key_length;
+		*value = 0;
+		return;
+	}
+	int64_t heads = facts->kv_heads.value[layer];
+	*key = heads * (facts->windowed[layer] ? facts->key_length_swa : facts->key_length);
+	*value = heads * (facts->windowed[layer] ? facts->value_length_swa : facts->value_length);
+}
+
+/* Without flash attention V lies transposed, and rows of unequal layers get the widest's length. */
+static int64_t widest_value(const struct model_facts *facts)
+{
+	int64_t most = 0;
+	for (uint32_t i = 0; i < facts->cached_layers; i++) {
+		int64_t key, value;
+		if (!facts->attends[i])
+			continue;
+		widths(facts, i, &key, &value);
+		most = larger(most, value);
+	}
+	return most;
+}
+
+static bool has_cache(const struct model_facts *facts, uint32_t layer)
+{
+	return facts->family ? layer < facts->cached_layers && facts->attends[layer] : true;
+}
+
+static int64_t cell_bytes(const struct model_facts *facts, const struct cells *cells,
+                          const struct estimate_params *params, uint32_t layer)
+{
+	int64_t key, value;
+	widths(facts, layer, &key, &value);
+	if (!cells->flash && value > 0 && facts->family)
+		value = widest_value(facts);
+	return bounded_sum(type_row_bytes(kv_type(params->kv_k), key),
+	                   type_row_bytes(kv_type(params->kv_v), value));
+}
+
+int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cells,
+                       const struct estimate_params *params, uint32_t layer)
+{
+	if (!facts->sizes_known || !has_cache(facts, layer))
+		return 0;
+	int64_t count = facts->windowed[layer] ? cells->window : cells->full;
+	return bounded_product(bounded_product(count, cells->streams),
+	                       cell_bytes(facts, cells, params, layer));
+}
+
+int64_t kv_token_bytes(const struct model_facts *facts, const struct cells *cells,
+                       const struct estimate_params *params)
+{
+	int64_t sum = 0;
+	for (uint32_t i = 0; facts->sizes_known && i < facts->layers; i++)
+		if (has_cache(facts, i) && !facts->windowed[i])
+			sum = bounded_sum(sum, cell_bytes(facts, cells, params, i));
+	return sum;
+}
+
+/* n_embd_r() + n_embd_s() of llama-hparams.cpp, in elements of one sequence. */
+static int64_t state_elements(const struct model_facts *facts)
+{
+	int64_t inner = larger(facts->inner_size, 0);
+	int64_t state = larger(facts->state_size, 0);
+	int64_t taps = larger(facts->conv_kernel - 1, 0);
+
+	if (facts_trait(facts, FAMILY_STATE_SSM)) {
+		int64_t groups = bounded_product(2 * larger(facts->group_count, 0), state);
+		return bounded_sum(bounded_product(taps, bounded_sum(inner, groups)),
+		                   bounded_product(state, inner));
+	}
+	if (facts_trait(facts, FAMILY_STATE_RWKV)) {
+		int64_t shifts = facts->token_shift > 0 ? facts->token_shift : 2;
+		return bounded_product(facts->embedding_length,
+		                       shifts + larger(facts->wkv_head_size, 0));
+	}
+	if (facts_trait(facts, FAMILY_STATE_CONV))
+		return bounded_product(facts->embedding_length, larger(facts->short_conv - 1, 0));
+	if (facts_trait(facts, FAMILY_STATE_KDA)) {
+		int64_t head = larger(facts->kda_head_dim, 0);
+		int64_t wide = bounded_product(facts->heads_most, head);
+		return bounded_product(wide, 3 * taps + head);
+	}
+	if (facts_trait(facts, FAMILY_STATE_LINEAR))
+		return bounded_product(bounded_product(facts->key_length, facts->key_length),
+		                       facts->heads_most);
+	return 0;
+}
+
+int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
+                              uint32_t layer)
+{
+	if (!facts->sizes_known || layer >= facts->cached_layers || !facts->recurrent[layer])
+		return 0;
+	return bounded_product(4 * cells->sequences, state_elements(facts));
+}

@@ -1,0 +1,132 @@
+#ifndef ESTIMATE_MODEL_FACTS_H
+#define ESTIMATE_MODEL_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "estimate/family.h"
+#include "estimate/gguf.h"
+
+/*
+ * model_facts - what a walk over a model's file (or files) collects, and what
+ * the formulas ask of it.
+ *
+ * Nothing grows with the file: scalars, one value a layer, sums of tensors.
+ *
+ *   1. facts_init()
+ *   2. facts_add() for each file, the first part first
+ *   3. facts_resolve(): defaults filled in, per-layer values spread, bounds and
+ *      shapes checked; only then are the values below `resolved` meaningful
+ */
+enum { LAYERS_MOST = GGUF_ELEMENTS_KEPT };
+_Static_assert(LAYERS_MOST == 512, "LLAMA_MAX_LAYERS of llama-hparams.h");
+
+/* A key that is one number for all layers or an array of one each. */
+struct layer_values {
+	bool given;
+	bool array;
+	uint32_t count;
+	int32_t value[LAYERS_MOST];
+};
+
+/* Tensors, folded. Bytes are as in the file. */
+struct tensor_sums {
+	int64_t all_bytes;
+	int64_t token_embd_bytes;
+	int64_t output_bytes;
+	int64_t layer_bytes[LAYERS_MOST];
+	int64_t expert_bytes[LAYERS_MOST]; /* part of layer_bytes */
+	int64_t repacked_bytes;            /* of matrices whose type the CPU backend rewrites */
+	int64_t largest_repacked_bytes;
+	int64_t largest_expert_bytes;
+	int64_t largest_bytes;
+	int64_t type_bytes[64];            /* by type id, of matrices */
+	int64_t elements;
+	int64_t file_bytes;
+	int64_t missing_bytes;
+	int64_t embd_rows;                 /* n_vocab of token_embd; 0 = no matrix seen */
+	int64_t embd_width;
+	int64_t key_width;                 /* of the first attn_k matrix; 0 = none seen */
+	uint32_t key_layer;
+	int64_t up_width;                  /* of the first ffn_up matrix; 0 = none seen */
+	bool token_embd_repacked;
+	bool has_gate;
+	uint32_t layers;                   /* highest blk.N seen, plus 1 */
+};
+
+struct model_facts {
+	char architecture[64];
+	char name[128];
+	bool architecture_late; /* keys of the architecture may have come before its name */
+	int64_t file_type;      /* scalars: -1 = not given */
+	int64_t split_count;
+	int64_t split_number;
+	int64_t split_tensors;
+	int64_t block_count;
+	int64_t context_length;
+	int64_t embedding_length;
+	int64_t vocab_size;
+	int64_t token_count;    /* elements of tokenizer.ggml.tokens */
+	int64_t expert_count;
+	int64_t expert_used;
+	int64_t expert_ff;
+	int64_t expert_shared_ff;
+	int64_t expert_shared;
+	int64_t leading_dense;
+	int64_t moe_step;
+	int64_t key_length;
+	int64_t value_length;
+	int64_t key_length_swa;
+	int64_t value_length_swa;
+	int64_t key_length_mla;
+	int64_t value_length_mla;
+	int64_t kv_lora_rank;
+	int64_t window;
+	int64_t shared_kv_layers;
+	int64_t nextn_layers;
+	int64_t rope_dimensions;
+	int64_t conv_kernel;
+	int64_t inner_size;
+	int64_t state_size;
+	int64_t group_count;
+	int64_t full_interval;
+	int64_t wkv_head_size;
+	int64_t token_shift;
+	int64_t short_conv;
+	int64_t kda_head_dim;
+	struct layer_values heads;
+	struct layer_values kv_heads;
+	struct layer_values feed_forward;
+	struct layer_values window_pattern;
+	struct layer_values recurrent_layers;
+	struct tensor_sums tensors;
+	int64_t tensor_count;
+
+	/* resolved: */
+	const struct family *family; /* NULL = unknown architecture */
+	uint32_t layers;             /* block_count */
+	uint32_t cached_layers;      /* from the front: layers that may own a cache */
+	int64_t vocab;
+	int64_t ff_most;             /* widest feed-forward of a dense layer */
+	int64_t heads_most;
+	bool windowed[LAYERS_MOST];
+	bool recurrent[LAYERS_MOST];
+	bool attends[LAYERS_MOST];   /* has a cache of its own */
+	bool sizes_known;            /* false: no hyper-parameters at all, weights only */
+	bool inconsistent;           /* keys and shapes disagree */
+};
+
+void facts_init(struct model_facts *facts);
+
+/* Walk one file into `facts`. Keys are taken of the first file only. */
+int facts_add(struct model_facts *facts, struct gguf_walk *walk, const struct byte_source *source,
+              struct err *err);
+
+int facts_resolve(struct model_facts *facts, struct err *err);
+
+static inline bool facts_trait(const struct model_facts *facts, enum family_trait trait)
+{
+	return facts->family && (facts->family->traits & (uint32_t)trait) != 0;
+}
+
+#endif

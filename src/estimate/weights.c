@@ -1,0 +1,83 @@
+#include "estimate/bounded.h"
+#include "estimate/formulas.h"
+
+/* llama_model_base::load_tensors(): -ngl counts layers from the end, the output last of all. */
+void placement_of(const struct model_facts *facts, const struct estimate_params *params,
+                  struct placement *out)
+{
+	int64_t layers = facts->layers;
+	int64_t wanted = params->gpu_layers < 0 ? layers + 1 : smaller(params->gpu_layers, layers + 1);
+
+	*out = (struct placement){ .first_device_layer = facts->layers };
+	if (wanted == 0)
+		return;
+	out->output_on_device = true;
+	out->first_device_layer = (uint32_t)(layers + 1 - wanted);
+	int64_t experts = params->cpu_experts < 0 ? layers : smaller(params->cpu_experts, layers);
+	if (facts->expert_count > 0)
+		out->cpu_expert_layers = (uint32_t)experts;
+}
+
+/* An output matrix that is the embedding has a second copy where it is multiplied elsewhere. */
+static bool shares_output(const struct model_facts *facts)
+{
+	return facts->tensors.output_bytes == 0 || facts_trait(facts, FAMILY_TIED);
+}
+
+static int64_t device_weights(const struct model_facts *facts, const struct placement *placement)
+{
+	const struct tensor_sums *sums = &facts->tensors;
+	int64_t outside = sums->all_bytes - sums->token_embd_bytes;
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < LAYERS_MOST; i++) {
+		outside -= sums->layer_bytes[i];
+		if (i < placement->first_device_layer)
+			continue;
+		sum = bounded_sum(sum, sums->layer_bytes[i]);
+		if (i < placement->cpu_expert_layers)
+			sum -= sums->expert_bytes[i];
+	}
+	if (!placement->output_on_device)
+		return sum;
+	sum = bounded_sum(sum, outside);
+	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
+		sum = bounded_sum(sum, sums->token_embd_bytes);
+	return sum;
+}
+
+/*
+ * On the host. Mapped, the file counts whole and the matrices that the CPU
+ * backend rewrites (ggml-cpu/repack.cpp) count again; read into buffers, each
+ * lies there once. A tied embedding of such a type is needed in both forms.
+ *
+ * Reading passes each rewritten matrix through a block as large as it; the C
+ * library keeps blocks of up to 32 MiB (M_MMAP_THRESHOLD's upper end) when
+ * they are freed.
+ */
+enum { KEPT_BLOCK_MOST = 32 * 1024 * 1024 };
+
+void weights_of(const struct model_facts *facts, const struct estimate_params *params,
+                const struct placement *placement, struct weights *out)
+{
+	const struct tensor_sums *sums = &facts->tensors;
+	bool repack = params->repack != REPACK_OFF && !placement_any(facts, placement);
+	bool mapped = params->load == LOAD_MMAP;
+
+	*out = (struct weights){ 0 };
+	if (placement_any(facts, placement)) {
+		out->device_bytes = device_weights(facts, placement);
+		int64_t kept = sums->all_bytes - out->device_bytes;
+		out->host_bytes = larger(kept, sums->token_embd_bytes);
+		return;
+	}
+	out->host_bytes = sums->all_bytes;
+	if (repack && mapped)
+		out->host_bytes = bounded_sum(out->host_bytes, sums->repacked_bytes);
+	if (repack && sums->token_embd_repacked && shares_output(facts))
+		out->host_bytes = bounded_sum(out->host_bytes, sums->token_embd_bytes);
+	if (repack && !mapped) {
+		out->passing_bytes = sums->largest_repacked_bytes;
+		out->kept_bytes = smaller(sums->largest_repacked_bytes, KEPT_BLOCK_MOST);
+	}
+}

@@ -1,0 +1,214 @@
+#include "http/api_shape.h"
+
+#include "http/json_text.h"
+#include "http/url.h"
+
+/*
+ * A pattern is compared segment by segment: "*" is any one segment, "**" at the
+ * end any number of them, none included. The first that matches counts.
+ */
+static const struct {
+	const char *pattern;
+	struct api_shape shape;
+} shapes[] = {
+	{ "/api/v1/**", { .api = API_OWN } },
+	{ "/healthz", { .api = API_OWN } },
+	{ "/metrics", { .api = API_OWN } },
+	{ "/ui/**", { .api = API_OWN } },
+	{ "/upstream/*/**", { .api = API_UPSTREAM, .place = MODEL_IN_PATH, .segment = 1 } },
+
+	{ "/v1/messages", { .api = API_ANTHROPIC, .place = MODEL_IN_JSON, .stream = STREAM_ANTHROPIC } },
+	{ "/v1/messages/count_tokens", { .api = API_ANTHROPIC, .place = MODEL_IN_JSON } },
+
+	{ "/v1/chat/completions", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/v1/completions", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/v1/responses", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/v1/embeddings", { .api = API_OPENAI, .place = MODEL_IN_JSON } },
+	{ "/v1/moderations", { .api = API_OPENAI, .place = MODEL_IN_JSON } },
+	{ "/v1/audio/speech", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/v1/audio/*", { .api = API_OPENAI, .place = MODEL_IN_FORM, .stream = STREAM_SSE } },
+	{ "/v1/images/generations", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/v1/images/*", { .api = API_OPENAI, .place = MODEL_IN_FORM, .stream = STREAM_SSE } },
+	{ "/v1/models/**", { .api = API_OPENAI } },
+	{ "/models", { .api = API_OPENAI } },
+	{ "/chat/completions", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/completions", { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
+	{ "/embeddings", { .api = API_OPENAI, .place = MODEL_IN_JSON } },
+
+	{ "/v1/rerank", { .api = API_RERANK, .place = MODEL_IN_JSON } },
+	{ "/v1/reranking", { .api = API_RERANK, .place = MODEL_IN_JSON } },
+	{ "/v2/rerank", { .api = API_RERANK, .place = MODEL_IN_JSON } },
+	{ "/rerank", { .api = API_RERANK, .place = MODEL_IN_JSON } },
+	{ "/reranking", { .api = API_RERANK, .place = MODEL_IN_JSON } },
+
+	{ "/api/chat", { .api = API_OLLAMA, .place = MODEL_IN_JSON, .stream = STREAM_NDJSON_CHAT,
+	                 .streams_unless_told = true } },
+	{ "/api/generate", { .api = API_OLLAMA, .place = MODEL_IN_JSON,
+	                     .stream = STREAM_NDJSON_GENERATE, .streams_unless_told = true } },
+	{ "/api/embed", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
+	{ "/api/embeddings", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
+	{ "/api/show", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
+	{ "/api/delete", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
+	{ "/api/pull", { .api = API_OLLAMA, .place = MODEL_IN_JSON, .stream = STREAM_NDJSON,
+	                 .streams_unless_told = true } },
+	{ "/api/tags", { .api = API_OLLAMA } },
+	{ "/api/ps", { .api = API_OLLAMA } },
+	{ "/api/version", { .api = API_OLLAMA } },
+
+	{ "/completion", { .api = API_LLAMA, .place = MODEL_IN_JSON, .stream = STREAM_SSE,
+	                   .model_optional = true } },
+	{ "/infill", { .api = API_LLAMA, .place = MODEL_IN_JSON, .stream = STREAM_SSE,
+	               .model_optional = true } },
+	{ "/embedding", { .api = API_LLAMA, .place = MODEL_IN_JSON, .model_optional = true } },
+	{ "/tokenize", { .api = API_LLAMA, .place = MODEL_IN_JSON, .model_optional = true } },
+	{ "/detokenize", { .api = API_LLAMA, .place = MODEL_IN_JSON, .model_optional = true } },
+	{ "/apply-template", { .api = API_LLAMA, .place = MODEL_IN_JSON, .model_optional = true } },
+	{ "/props", { .api = API_LLAMA, .place = MODEL_IN_QUERY, .model_optional = true } },
+	{ "/slots/**", { .api = API_LLAMA, .place = MODEL_IN_QUERY, .model_optional = true } },
+	{ "/lora-adapters", { .api = API_LLAMA, .place = MODEL_IN_QUERY, .model_optional = true } },
+	{ "/health", { .api = API_LLAMA, .place = MODEL_IN_QUERY, .model_optional = true } },
+
+	{ "/inference", { .api = API_WHISPER, .place = MODEL_IN_FORM, .model_optional = true } },
+	{ "/load", { .api = API_WHISPER, .place = MODEL_IN_QUERY, .model_optional = true } },
+
+	{ "/sdapi/**", { .api = API_SD, .place = MODEL_IN_JSON, .model_optional = true } },
+	{ "/sdcpp/**", { .api = API_SD, .place = MODEL_IN_JSON, .model_optional = true } },
+};
+
+static bool matches(struct str path, const char *pattern)
+{
+	struct str rest = { path.data, path.length };
+	struct str expected = str_from(pattern);
+
+	while (rest.data && expected.data) {
+		struct str segment = str_cut(expected, '/', &expected);
+		if (str_is(segment, "**"))
+			return true;
+		struct str given = str_cut(rest, '/', &rest);
+		if (str_is(segment, "*") ? given.length == 0 : !str_equal(segment, given))
+			return false;
+	}
+	return !rest.data && (!expected.data || str_is(expected, "**"));
+}
+
+/* A request that brings no body can name its model in the query alone. */
+static const struct api_shape *without_body(enum api api)
+{
+	static const struct api_shape bodiless[] = {
+		[API_OTHER] = { API_OTHER, MODEL_IN_QUERY, .model_optional = true },
+		[API_OPENAI] = { API_OPENAI, MODEL_IN_QUERY, .model_optional = true },
+		[API_ANTHROPIC] = { API_ANTHROPIC, MODEL_IN_QUERY, .model_optional = true },
+		[API_OLLAMA] = { API_OLLAMA, MODEL_IN_QUERY, .model_optional = true },
+		[API_LLAMA] = { API_LLAMA, MODEL_IN_QUERY, .model_optional = true },
+		[API_WHISPER] = { API_WHISPER, MODEL_IN_QUERY, .model_optional = true },
+		[API_RERANK] = { API_RERANK, MODEL_IN_QUERY, .model_optional = true },
+		[API_SD] = { API_SD, MODEL_IN_QUERY, .model_optional = true },
+	};
+	return &bodiless[api];
+}
+
+const struct api_shape *api_shape_of(enum method method, struct str path)
+{
+	static const struct api_shape other = { API_OTHER, MODEL_IN_JSON, .model_optional = true };
+	const struct api_shape *shape = &other;
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		if (matches(path, shapes[i].pattern)) {
+			shape = &shapes[i].shape;
+			break;
+		}
+	}
+	bool has_body = method == METHOD_POST || method == METHOD_PUT || method == METHOD_PATCH ||
+	                str_is(path, "/api/delete");
+	bool is_in_body = shape->place == MODEL_IN_JSON || shape->place == MODEL_IN_FORM;
+	return is_in_body && !has_body ? without_body(shape->api) : shape;
+}
+
+static const char *openai_type(int status)
+{
+	switch (status) {
+	case 401:
+		return "authentication_error";
+	case 403:
+		return "permission_error";
+	case 429:
+		return "rate_limit_error";
+	default:
+		return status < 500 ? "invalid_request_error" : "server_error";
+	}
+}
+
+static const char *anthropic_type(int status)
+{
+	switch (status) {
+	case 401:
+		return "authentication_error";
+	case 403:
+		return "permission_error";
+	case 404:
+		return "not_found_error";
+	case 413:
+		return "request_too_large";
+	case 429:
+		return "rate_limit_error";
+	case 503:
+		return "overloaded_error";
+	case 504:
+		return "timeout_error";
+	default:
+		return status < 500 ? "invalid_request_error" : "api_error";
+	}
+}
+
+static void append_or_null(struct buf *out, const char *text)
+{
+	if (text)
+		json_append_string(out, str_from(text));
+	else
+		buf_append_str(out, STR("null"));
+}
+
+void api_error_body(struct buf *out, enum api api, const struct api_error *error)
+{
+	if (api == API_OLLAMA) {
+		buf_append_str(out, STR("{\"error\":"));
+		json_append_string(out, error->message);
+		buf_append_char(out, '}');
+		return;
+	}
+	bool is_anthropic = api == API_ANTHROPIC;
+	if (is_anthropic)
+		buf_append_str(out, STR("{\"type\":\"error\",\"error\":{\"message\":"));
+	else
+		buf_append_str(out, STR("{\"error\":{\"message\":"));
+	json_append_string(out, error->message);
+	buf_printf(out, ",\"type\":\"%s\",\"code\":",
+	           is_anthropic ? anthropic_type(error->status) : openai_type(error->status));
+	append_or_null(out, error->code);
+	if (!is_anthropic) {
+		buf_append_str(out, STR(",\"param\":"));
+		append_or_null(out, error->param);
+	}
+	buf_append_str(out, STR("}}"));
+}
+
+void api_error_event(struct buf *out, enum api api, enum stream_form form, bool between_events,
+                     const struct api_error *error)
+{
+	struct buf body = BUF_INIT;
+
+	if (form == STREAM_NONE)
+		return;
+	api_error_body(&body, api, error);
+	if (form == STREAM_SSE || form == STREAM_ANTHROPIC) {
+		if (!between_events)
+			buf_append_str(out, STR("\n\n"));
+		sse_event(out, form == STREAM_ANTHROPIC ? STR("error") : STR(""), buf_str(&body));
+	} else {
+		if (!between_events)
+			buf_append_char(out, '\n');
+		buf_append_str(out, buf_str(&body));
+		buf_append_char(out, '\n');
+	}
+	buf_release(&body);
+}

@@ -1,0 +1,667 @@
+/*
+ * A push-down automaton: `depth` and one bit a level are its stack, `state` says
+ * what may come next. The body is mostly the inside of strings, and that is
+ * skipped eight bytes at a time; all else goes byte by byte through step().
+ *
+ * Only strings and numbers that the facts need are copied (`capturing`), into
+ * `text`: keys of the top level, the model, numbers of tokens. What does not fit
+ * is marked too_long, never cut silently.
+ */
+#include "http/body_scan.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum state {
+	STATE_START,          /* the top level's '{' */
+	STATE_VALUE,
+	STATE_VALUE_OR_END,   /* behind '[' */
+	STATE_KEY,            /* behind ',' in an object */
+	STATE_KEY_OR_END,     /* behind '{' */
+	STATE_COLON,
+	STATE_AFTER_VALUE,    /* ',' or the container's end */
+	STATE_STRING,
+	STATE_ESCAPE,
+	STATE_HEX,
+	STATE_LOW_BACKSLASH,  /* behind a high surrogate comes "\u" and a low one */
+	STATE_LOW_U,
+	STATE_MINUS,
+	STATE_ZERO,
+	STATE_INTEGER,
+	STATE_POINT,
+	STATE_FRACTION,
+	STATE_EXPONENT,
+	STATE_EXPONENT_SIGN,
+	STATE_EXPONENT_DIGITS,
+	STATE_LITERAL,
+	STATE_DONE,
+	STATE_BROKEN,
+};
+
+enum kind {
+	KIND_STRING,
+	KIND_NUMBER,
+	KIND_TRUE,
+	KIND_FALSE,
+	KIND_NULL,
+	KIND_CONTAINER,
+};
+
+enum key {
+	KEY_OTHER,
+	KEY_MODEL,
+	KEY_STREAM,
+	KEY_KEEP_ALIVE,
+	KEY_OPTIONS,
+	KEY_OPTIONS_NUM_PREDICT,
+	KEY_FIRST_REPLY,
+	KEY_LAST_REPLY = KEY_FIRST_REPLY + 4,
+	KEY_FIRST_PROMPT,
+	KEY_LAST_PROMPT = KEY_FIRST_PROMPT + 11,
+	KEY_COUNT,
+};
+
+static const char *const keys[] = {
+	[KEY_MODEL] = "model",
+	[KEY_STREAM] = "stream",
+	[KEY_KEEP_ALIVE] = "keep_alive",
+	[KEY_OPTIONS] = "options",
+	[KEY_FIRST_REPLY] = "max_tokens", "max_completion_tokens", "max_output_tokens",
+	"n_predict", "num_predict",
+	[KEY_FIRST_PROMPT] = "messages", "prompt", "input", "system", "tools", "content",
+	"query", "documents", "suffix", "input_prefix", "input_suffix", "input_extra",
+};
+_Static_assert(sizeof(keys) / sizeof(keys[0]) == KEY_COUNT, "each key has its name");
+_Static_assert(KEY_COUNT <= 32, "each key has its bit in seen");
+
+void body_scan_init(struct body_scan *scan)
+{
+	*scan = (struct body_scan){ .state = STATE_START, .facts = { .reply_tokens = -1 } };
+}
+
+static void fail(struct body_scan *scan, const char *fault)
+{
+	scan->state = STATE_BROKEN;
+	scan->fault = fault;
+}
+
+static bool in_object(const struct body_scan *scan)
+{
+	uint32_t level = scan->depth - 1;
+	return scan->objects[level / 64] >> (level % 64) & 1;
+}
+
+/* Are the keys of this level ours to read: the top, or its "options"? */
+static bool level_is_read(const struct body_scan *scan)
+{
+	return scan->depth == 1 || (scan->depth == 2 && scan->outer_key == KEY_OPTIONS && in_object(scan));
+}
+
+/* --- what the text of a key or value says --- */
+
+static enum key find_key(const struct body_scan *scan)
+{
+	struct str text = { scan->text, scan->length };
+
+	if (scan->too_long)
+		return KEY_OTHER;
+	if (scan->depth == 2)
+		return str_is(text, "num_predict") ? KEY_OPTIONS_NUM_PREDICT : KEY_OTHER;
+	for (int key = KEY_MODEL; key < KEY_COUNT; key++)
+		if (keys[key] && str_is(text, keys[key]))
+			return (enum key)key;
+	return KEY_OTHER;
+}
+
+static void key_ended(struct body_scan *scan)
+{
+	scan->state = STATE_COLON;
+	scan->key = KEY_OTHER;
+	if (!level_is_read(scan))
+		return;
+	enum key key = find_key(scan);
+	if (key != KEY_OTHER && (scan->seen >> key & 1)) {
+		fail(scan, "this key comes twice");
+		return;
+	}
+	scan->seen |= 1u << key;
+	scan->key = (uint8_t)key;
+}
+
+static void note_model(struct body_scan *scan, uint64_t end)
+{
+	struct body_facts *facts = &scan->facts;
+
+	if (scan->kind == KIND_NULL)
+		return;
+	if (scan->kind != KIND_STRING) {
+		fail(scan, "\"model\" is not a string");
+	} else if (scan->too_long) {
+		fail(scan, "the model's name is too long");
+	} else if (memchr(scan->text, '\0', scan->length)) {
+		fail(scan, "a NUL in the model's name");
+	} else {
+		facts->has_model = true;
+		memcpy(facts->model, scan->text, scan->length);
+		facts->model[scan->length] = '\0';
+		facts->model_at = scan->value_at;
+		facts->model_length = end - scan->value_at;
+	}
+}
+
+static void note_reply_tokens(struct body_scan *scan)
+{
+	uint64_t tokens = INT32_MAX;
+	struct str text = { scan->text, scan->length };
+
+	if (scan->kind != KIND_NUMBER)
+		return;
+	/* Digits alone; so many that they do not fit mean as much as we can say. */
+	for (size_t i = 0; i < text.length; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return;
+	if (!scan->too_long)
+		str_to_u64(text, &tokens);
+	if (tokens > INT32_MAX)
+		tokens = INT32_MAX;
+	if ((int64_t)tokens > scan->facts.reply_tokens)
+		scan->facts.reply_tokens = (int64_t)tokens;
+}
+
+/* 0, "0", "0s", "0m0s": every digit is a zero. */
+static void note_keep_alive(struct body_scan *scan)
+{
+	bool has_zero = false;
+
+	if (scan->kind == KIND_NULL)
+		return;
+	scan->facts.keep_alive = KEEP_ALIVE_SET;
+	if (scan->too_long || (scan->kind != KIND_STRING && scan->kind != KIND_NUMBER))
+		return;
+	for (uint32_t i = 0; i < scan->length; i++) {
+		if (scan->text[i] >= '1' && scan->text[i] <= '9')
+			return;
+		has_zero |= scan->text[i] == '0';
+	}
+	if (has_zero)
+		scan->facts.keep_alive = KEEP_ALIVE_ZERO;
+}
+
+/* A value ended; `end` is the offset behind it. */
+static void value_ended(struct body_scan *scan, uint64_t end)
+{
+	enum key key = (enum key)scan->key;
+
+	scan->state = scan->depth == 0 ? STATE_DONE : STATE_AFTER_VALUE;
+	scan->capturing = false;
+	if (scan->depth == 0 || !level_is_read(scan) || key == KEY_OTHER)
+		return;
+	scan->key = KEY_OTHER;
+	if (key == KEY_MODEL) {
+		note_model(scan, end);
+	} else if (key == KEY_STREAM) {
+		scan->facts.has_stream = scan->kind == KIND_TRUE || scan->kind == KIND_FALSE;
+		scan->facts.stream = scan->kind == KIND_TRUE;
+	} else if (key == KEY_KEEP_ALIVE) {
+		note_keep_alive(scan);
+	} else if (key == KEY_OPTIONS_NUM_PREDICT ||
+	           (key >= KEY_FIRST_REPLY && key <= KEY_LAST_REPLY)) {
+		note_reply_tokens(scan);
+	} else if (key >= KEY_FIRST_PROMPT) {
+		scan->facts.prompt_bytes += end - scan->value_at;
+	}
+}
+
+/* --- containers and the beginnings of values --- */
+
+static void open_container(struct body_scan *scan, bool is_object)
+{
+	if (scan->depth == BODY_SCAN_DEPTH_MAX) {
+		fail(scan, "nested too deep");
+		return;
+	}
+	if (scan->depth == 1)
+		scan->outer_key = scan->key;
+	scan->key = KEY_OTHER;
+	uint64_t bit = UINT64_C(1) << (scan->depth % 64);
+	if (is_object)
+		scan->objects[scan->depth / 64] |= bit;
+	else
+		scan->objects[scan->depth / 64] &= ~bit;
+	scan->depth++;
+	scan->state = is_object ? STATE_KEY_OR_END : STATE_VALUE_OR_END;
+}
+
+static void close_container(struct body_scan *scan)
+{
+	scan->depth--;
+	scan->kind = KIND_CONTAINER;
+	if (scan->depth == 1) {
+		scan->key = scan->outer_key;
+		scan->outer_key = KEY_OTHER;
+	}
+	value_ended(scan, scan->offset + 1);
+}
+
+static void begin_text(struct body_scan *scan, bool capturing)
+{
+	scan->capturing = capturing;
+	scan->length = 0;
+	scan->too_long = false;
+}
+
+static void begin_string(struct body_scan *scan, bool is_key)
+{
+	bool is_wanted = is_key ? level_is_read(scan)
+	                        : scan->key == KEY_MODEL || scan->key == KEY_KEEP_ALIVE;
+
+	begin_text(scan, is_wanted);
+	scan->is_key = is_key;
+	scan->kind = KIND_STRING;
+	scan->state = STATE_STRING;
+}
+
+static void begin_literal(struct body_scan *scan, enum kind kind, const char *rest)
+{
+	scan->kind = (uint8_t)kind;
+	scan->literal = rest;
+	scan->state = STATE_LITERAL;
+}
+
+static void capture(struct body_scan *scan, const char *bytes, size_t count)
+{
+	size_t limit = scan->is_key ? BODY_SCAN_KEY_MAX : BODY_SCAN_MODEL_MAX;
+
+	if (!scan->capturing)
+		return;
+	if (count > limit - scan->length) {
+		scan->too_long = true;
+		return;
+	}
+	memcpy(scan->text + scan->length, bytes, count);
+	scan->length += (uint32_t)count;
+}
+
+static void begin_number(struct body_scan *scan, char c)
+{
+	scan->kind = KIND_NUMBER;
+	scan->is_key = false;
+	begin_text(scan, scan->key != KEY_OTHER);
+	capture(scan, &c, 1);
+	scan->state = c == '-' ? STATE_MINUS : c == '0' ? STATE_ZERO : STATE_INTEGER;
+}
+
+static void begin_value(struct body_scan *scan, char c)
+{
+	if (scan->depth == 1)
+		scan->value_at = scan->offset;
+	switch (c) {
+	case '{':
+		open_container(scan, true);
+		return;
+	case '[':
+		open_container(scan, false);
+		return;
+	case '"':
+		begin_string(scan, false);
+		return;
+	case 't':
+		begin_literal(scan, KIND_TRUE, "rue");
+		return;
+	case 'f':
+		begin_literal(scan, KIND_FALSE, "alse");
+		return;
+	case 'n':
+		begin_literal(scan, KIND_NULL, "ull");
+		return;
+	default:
+		if (c == '-' || (c >= '0' && c <= '9'))
+			begin_number(scan, c);
+		else
+			fail(scan, "expected a value");
+	}
+}
+
+/* --- strings --- */
+
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+/* Non-zero where a byte of `word` is below `limit` (at most 0x80); exact for the lowest such byte. */
+static uint64_t bytes_below(uint64_t word, unsigned limit)
+{
+	return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);
+}
+
+/* How many bytes from `at` stand for themselves in a string. */
+static size_t plain_run(const char *at, size_t count)
+{
+	size_t i = 0;
+
+	for (; count - i >= 8; i += 8) {
+		uint64_t word;
+		memcpy(&word, at + i, 8);
+		if (bytes_below(word, 0x20) | bytes_below(word ^ EACH_BYTE('"'), 1) |
+		    bytes_below(word ^ EACH_BYTE('\\'), 1) | (word & EACH_BYTE(0x80)))
+			break;
+	}
+	for (; i < count; i++) {
+		unsigned char c = (unsigned char)at[i];
+		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
+			break;
+	}
+	return i;
+}
+
+/* The first byte of a sequence says how many follow and where the second must lie. */
+static void begin_utf8(struct body_scan *scan, unsigned char c)
+{
+	scan->utf8_low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+	scan->utf8_high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+	if (c >= 0xc2 && c <= 0xdf)
+		scan->utf8_left = 1;
+	else if (c >= 0xe0 && c <= 0xef)
+		scan->utf8_left = 2;
+	else if (c >= 0xf0 && c <= 0xf4)
+		scan->utf8_left = 3;
+	else
+		fail(scan, "not UTF-8");
+}
+
+static void string_ended(struct body_scan *scan)
+{
+	if (scan->is_key)
+		key_ended(scan);
+	else
+		value_ended(scan, scan->offset + 1);
+}
+
+static void step_string(struct body_scan *scan, char c)
+{
+	unsigned char byte = (unsigned char)c;
+
+	if (scan->utf8_left > 0) {
+		if (byte < scan->utf8_low || byte > scan->utf8_high) {
+			fail(scan, "not UTF-8");
+			return;
+		}
+		scan->utf8_left--;
+		scan->utf8_low = 0x80;
+		scan->utf8_high = 0xbf;
+		capture(scan, &c, 1);
+	} else if (c == '"') {
+		string_ended(scan);
+	} else if (c == '\\') {
+		scan->state = STATE_ESCAPE;
+	} else if (byte < 0x20) {
+		fail(scan, "a control byte in a string");
+	} else {
+		begin_utf8(scan, byte);
+		capture(scan, &c, 1);
+	}
+}
+
+static void capture_code(struct body_scan *scan, uint32_t code)
+{
+	char out[4];
+	size_t count = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+	for (size_t i = count; i-- > 1; code >>= 6)
+		out[i] = (char)(0x80 | (code & 0x3f));
+	out[0] = (char)(lead[count] | code);
+	capture(scan, out, count);
+}
+
+static void code_ended(struct body_scan *scan)
+{
+	bool is_high = scan->code >= 0xd800 && scan->code <= 0xdbff;
+	bool is_low = scan->code >= 0xdc00 && scan->code <= 0xdfff;
+
+	if ((scan->high != 0) != is_low) {
+		fail(scan, "half of a surrogate pair");
+		return;
+	}
+	if (is_high) {
+		scan->high = scan->code;
+		scan->state = STATE_LOW_BACKSLASH;
+		return;
+	}
+	if (is_low)
+		scan->code = 0x10000 + ((scan->high - 0xd800) << 10) + (scan->code - 0xdc00);
+	scan->high = 0;
+	scan->state = STATE_STRING;
+	capture_code(scan, scan->code);
+}
+
+static void begin_hex(struct body_scan *scan)
+{
+	scan->hex_left = 4;
+	scan->code = 0;
+	scan->state = STATE_HEX;
+}
+
+static void step_escape(struct body_scan *scan, char c)
+{
+	static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
+
+	if (c == 'u') {
+		begin_hex(scan);
+		return;
+	}
+	const char *name = c ? strchr(names, c) : NULL;
+	if (!name) {
+		fail(scan, "an unknown escape");
+		return;
+	}
+	capture(scan, &bytes[name - names], 1);
+	scan->state = STATE_STRING;
+}
+
+static void step_hex(struct body_scan *scan, char c)
+{
+	char lower = (char)(c | 0x20);
+	uint32_t digit;
+
+	if (c >= '0' && c <= '9')
+		digit = (uint32_t)(c - '0');
+	else if (lower >= 'a' && lower <= 'f')
+		digit = (uint32_t)(lower - 'a' + 10);
+	else {
+		fail(scan, "expected four hex digits behind \\u");
+		return;
+	}
+	scan->code = scan->code * 16 + digit;
+	if (--scan->hex_left == 0)
+		code_ended(scan);
+}
+
+/* --- numbers --- */
+
+/* True where `c` belongs to the number; else it ended, or broke. */
+static bool step_number(struct body_scan *scan, char c)
+{
+	bool is_digit = c >= '0' && c <= '9';
+	bool is_exponent = c == 'e' || c == 'E';
+	enum state state = (enum state)scan->state;
+
+	if (is_digit && state == STATE_MINUS)
+		scan->state = c == '0' ? STATE_ZERO : STATE_INTEGER;
+	else if (is_digit && (state == STATE_POINT || state == STATE_FRACTION))
+		scan->state = STATE_FRACTION;
+	else if (is_digit && state >= STATE_EXPONENT && state <= STATE_EXPONENT_DIGITS)
+		scan->state = STATE_EXPONENT_DIGITS;
+	else if (is_digit && state == STATE_INTEGER)
+		scan->state = STATE_INTEGER;
+	else if (c == '.' && (state == STATE_ZERO || state == STATE_INTEGER))
+		scan->state = STATE_POINT;
+	else if (is_exponent && (state == STATE_ZERO || state == STATE_INTEGER || state == STATE_FRACTION))
+		scan->state = STATE_EXPONENT;
+	else if ((c == '+' || c == '-') && state == STATE_EXPONENT)
+		scan->state = STATE_EXPONENT_SIGN;
+	else {
+		bool is_whole = state == STATE_ZERO || state == STATE_INTEGER ||
+		                state == STATE_FRACTION || state == STATE_EXPONENT_DIGITS;
+		if (is_whole)
+			value_ended(scan, scan->offset);
+		else
+			fail(scan, "expected a digit");
+		return false;
+	}
+	capture(scan, &c, 1);
+	return true;
+}
+
+/* --- the automaton --- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static void step_after_value(struct body_scan *scan, char c)
+{
+	bool is_object = in_object(scan);
+
+	if (c == ',')
+		scan->state = is_object ? STATE_KEY : STATE_VALUE;
+	else if (c == (is_object ? '}' : ']'))
+		close_container(scan);
+	else
+		fail(scan, is_object ? "expected ',' or '}'" : "expected ',' or ']'");
+}
+
+/* Between tokens: blanks may come, then one byte that begins or ends something. */
+static void step_structure(struct body_scan *scan, char c)
+{
+	if (is_blank(c)) {
+		if (c == '\n') {
+			scan->line++;
+			scan->line_at = scan->offset + 1;
+		}
+		return;
+	}
+	enum state state = (enum state)scan->state;
+	if (state == STATE_AFTER_VALUE)
+		step_after_value(scan, c);
+	else if (state == STATE_VALUE)
+		begin_value(scan, c);
+	else if (state == STATE_VALUE_OR_END && c == ']')
+		close_container(scan);
+	else if (state == STATE_VALUE_OR_END)
+		begin_value(scan, c);
+	else if (state == STATE_KEY_OR_END && c == '}')
+		close_container(scan);
+	else if (state == STATE_KEY_OR_END || state == STATE_KEY) {
+		if (c == '"')
+			begin_string(scan, true);
+		else
+			fail(scan, state == STATE_KEY ? "expected a key" : "expected a key or '}'");
+	} else if (state == STATE_COLON) {
+		if (c == ':')
+			scan->state = STATE_VALUE;
+		else
+			fail(scan, "expected ':'");
+	} else if (state == STATE_START) {
+		if (c == '{')
+			open_container(scan, true);
+		else
+			fail(scan, "expected an object");
+	} else {
+		assert(state == STATE_DONE);
+		fail(scan, "something follows the object");
+	}
+}
+
+/* True where `c` was taken; false where it has to be seen again, or broke the body. */
+static bool step(struct body_scan *scan, char c)
+{
+	switch ((enum state)scan->state) {
+	case STATE_STRING:
+		step_string(scan, c);
+		break;
+	case STATE_ESCAPE:
+		step_escape(scan, c);
+		break;
+	case STATE_HEX:
+		step_hex(scan, c);
+		break;
+	case STATE_LOW_BACKSLASH:
+	case STATE_LOW_U:
+		if (c != (scan->state == STATE_LOW_U ? 'u' : '\\'))
+			fail(scan, "half of a surrogate pair");
+		else if (scan->state == STATE_LOW_U)
+			begin_hex(scan);
+		else
+			scan->state = STATE_LOW_U;
+		break;
+	case STATE_LITERAL:
+		if (c != *scan->literal)
+			fail(scan, "expected true, false or null");
+		else if (*++scan->literal == '\0')
+			value_ended(scan, scan->offset + 1);
+		break;
+	case STATE_MINUS:
+	case STATE_ZERO:
+	case STATE_INTEGER:
+	case STATE_POINT:
+	case STATE_FRACTION:
+	case STATE_EXPONENT:
+	case STATE_EXPONENT_SIGN:
+	case STATE_EXPONENT_DIGITS:
+		return step_number(scan, c);
+	case STATE_START:
+	case STATE_VALUE:
+	case STATE_VALUE_OR_END:
+	case STATE_KEY:
+	case STATE_KEY_OR_END:
+	case STATE_COLON:
+	case STATE_AFTER_VALUE:
+	case STATE_DONE:
+		step_structure(scan, c);
+		break;
+	case STATE_BROKEN:
+		break;
+	}
+	return scan->state != STATE_BROKEN;
+}
+
+bool body_scan_feed(struct body_scan *scan, struct str bytes)
+{
+	size_t at = 0;
+
+	while (at < bytes.length && scan->state != STATE_BROKEN) {
+		if (scan->state == STATE_STRING && scan->utf8_left == 0) {
+			size_t run = plain_run(bytes.data + at, bytes.length - at);
+			capture(scan, bytes.data + at, run);
+			at += run;
+			scan->offset += run;
+			if (at == bytes.length)
+				break;
+		}
+		if (step(scan, bytes.data[at])) {
+			at++;
+			scan->offset++;
+		}
+	}
+	return scan->state != STATE_BROKEN;
+}
+
+bool body_scan_end(struct body_scan *scan)
+{
+	if (scan->state == STATE_START)
+		fail(scan, "expected an object");
+	else if (scan->state != STATE_DONE && scan->state != STATE_BROKEN)
+		fail(scan, "the body ends too early");
+	return scan->state == STATE_DONE;
+}
+
+const char *body_scan_explain(const struct body_scan *scan, char out[BODY_SCAN_TEXT])
+{
+	assert(scan->fault);
+	snprintf(out, BODY_SCAN_TEXT, "%s at line %llu, column %llu (byte %llu)", scan->fault,
+	         (unsigned long long)scan->line + 1,
+	         (unsigned long long)(scan->offset - scan->line_at) + 1,
+	         (unsigned long long)scan->offset);
+	return out;
+}

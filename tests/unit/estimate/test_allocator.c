@@ -1,0 +1,139 @@
+/*
+ * The formulas against what the engine's own allocator reserved, for 33 models
+ * and 922 configurations: caches exactly, compute buffers within the stated error.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cmocka_all.h"
+#include "estimate/estimate.h"
+
+enum { ROWS_MOST = 2000 };
+
+#define MIB 1048576.0
+
+struct row {
+	char key[40];
+	struct estimate_params params;
+	double context_mib;
+	double compute_mib;
+	double host_mib;
+};
+
+struct errors {
+	double value[ROWS_MOST];
+	int count;
+};
+
+static const char *data_folder(void)
+{
+	const char *folder = getenv("COTENANT_TEST_DATA");
+	return folder ? folder : "tests/data";
+}
+
+static enum kv_cache_type kv_named(const char *name)
+{
+	static const char *const names[KV_TYPE_COUNT] = { "f32", "f16", "bf16", "q8_0", "q5_1",
+		                                          "q5_0", "q4_1", "q4_0", "iq4_nl" };
+	for (int i = 0; i < KV_TYPE_COUNT; i++)
+		if (strcmp(names[i], name) == 0)
+			return (enum kv_cache_type)i;
+	fail_msg("no KV type '%s'", name);
+	return KV_F16;
+}
+
+static int parse_row(const char *line, struct row *row)
+{
+	int flash, unified;
+	char k[16], v[16];
+	struct estimate_params *p = &row->params;
+
+	estimate_defaults(p);
+	int count = sscanf(line, "%39s %ld %ld %ld %d %ld %ld %d %15s %15s %lf %lf %lf", row->key,
+	                   &p->context, &p->ubatch, &p->batch, &flash, &p->outputs, &p->slots, &unified,
+	                   k, v, &row->context_mib, &row->compute_mib, &row->host_mib);
+	if (line[0] == '#' || count != 13)
+		return 0;
+	p->flash = flash ? FLASH_ON : FLASH_OFF;
+	p->unified_kv = unified != 0;
+	p->unified_given = true;
+	p->kv_k = kv_named(k);
+	p->kv_v = kv_named(v);
+	p->gpu_layers = -1;
+	return 1;
+}
+
+static void note(struct errors *errors, double got, double wanted)
+{
+	assert_true(errors->count < ROWS_MOST);
+	errors->value[errors->count++] = fabs(got - wanted) / (wanted > 0 ? wanted : 1);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double quantile(struct errors *errors, double q)
+{
+	qsort(errors->value, (size_t)errors->count, sizeof *errors->value, ascending);
+	return errors->value[(int)(q * (errors->count - 1))];
+}
+
+static void formulas_meet_the_allocator(void **state)
+{
+	char path[512], line[512];
+	struct row row;
+	struct errors *compute = calloc(2, sizeof *compute), *host = compute + 1;
+	int inexact = 0;
+
+	(void)state;
+	assert_non_null(compute);
+	snprintf(path, sizeof path, "%s/estimator/allocator.tsv", data_folder());
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file)) {
+		struct estimate out;
+		struct err err = { 0 };
+		if (!parse_row(line, &row))
+			continue;
+		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), row.key);
+		if (estimate_file(path, &row.params, &out, &err) < 0)
+			fail_msg("%s", err.text);
+		assert_string_equal(out.flags, "");
+		double context = (double)(out.device.kv_bytes + out.device.recurrent_bytes) / MIB;
+		double buffer = (double)out.device.compute_bytes / MIB;
+		if (fabs(context - row.context_mib) > 0.002) {
+			print_message("context %g, not %g: %s", context, row.context_mib, line);
+			inexact++;
+		}
+		if (getenv("COTENANT_TEST_VERBOSE") && fabs(buffer - row.compute_mib) > 0.03 * row.compute_mib)
+			print_message("compute %+.1f%% %.3f host %.3f: %s", 100 * (buffer / row.compute_mib - 1),
+			              buffer, (double)out.host.compute_bytes / MIB, line);
+		note(compute, buffer, row.compute_mib);
+		note(host, (double)out.host.compute_bytes / MIB, row.host_mib);
+	}
+	fclose(file);
+	print_message("%d rows: compute median %.2f%% p90 %.2f%% p95 %.2f%% max %.1f%%; host p95 %.2f%%\n",
+	              compute->count, 100 * quantile(compute, 0.5), 100 * quantile(compute, 0.9),
+	              100 * quantile(compute, 0.95), 100 * quantile(compute, 1),
+	              100 * quantile(host, 0.95));
+	assert_int_equal(compute->count, 922);
+	assert_int_equal(inexact, 0);
+	assert_true(quantile(compute, 0.5) < 0.001);
+	assert_true(quantile(compute, 0.95) < 0.06);
+	assert_true(quantile(compute, 1) < 0.33); /* a buffer of 2 MiB */
+	assert_true(quantile(host, 0.95) < 0.01);
+	free(compute);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(formulas_meet_the_allocator),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
