@@ -13,6 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Some C libraries have these two as macros, and poisoning a macro warns. */
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncat sprintf vsprintf gets strtok
 #pragma GCC poison atoi atol atof gmtime localtime ctime asctime
 #pragma GCC poison system popen tmpnam mktemp usleep rand srand
