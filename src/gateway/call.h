@@ -37,6 +37,9 @@ const char *call_id(const struct call *call);    /* the public request id, "<boo
 /* One parameter of the query, percent-decoded into `out`; false where it is absent or does not fit. */
 bool call_parameter(const struct call *call, const char *name, char *out, uint32_t out_bytes);
 
+/* One header more for the answer ("Allow"), before it begins; copied. At most 4. */
+void call_answer_header(struct call *call, const char *name, const char *value);
+
 /* A whole answer; the call is dead afterwards. */
 void call_reply(struct call *call, int status, const char *content_type, struct str body);
 /* {"error": {"message", "type", "code"}} with the status; `help` = one command to type, or NULL. */
