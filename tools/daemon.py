@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -30,31 +31,43 @@ class UnixConnection(http.client.HTTPConnection):
 class Daemon:
     """One `cotenant serve` with folders of its own. `folder` is short: a unix socket's path has 107 bytes."""
 
-    def __init__(self, program, folder, config, port):
+    def __init__(self, program, folder, config, port, options=(), wrap=(), environment=None):
+        """`wrap`: words before the program (prlimit, unshare); `options`: behind `serve -f FILE`."""
         self.program, self.folder, self.port = program, folder, port
         self.url = f"http://127.0.0.1:{port}"
         self.socket = os.path.join(folder, "run", "cotenant.sock")
         self.config = os.path.join(folder, "cotenant.yaml")
         with open(self.config, "w") as out:
             out.write(config)
-        self.environment = dict(os.environ, STATE_DIRECTORY=os.path.join(folder, "state"),
-                                RUNTIME_DIRECTORY=os.path.join(folder, "run"))
         for name in ("state", "run"):
             os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
-        self.log = open(os.path.join(folder, "daemon.log"), "wb")
-        self.process = subprocess.Popen([program, "serve", "-f", self.config], env=self.environment,
-                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        start_new_session=True)
+        notify = os.path.join(folder, "notify")
+        if os.path.exists(notify):
+            os.unlink(notify)
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(notify)
+        self.environment = dict(os.environ, STATE_DIRECTORY=os.path.join(folder, "state"),
+                                RUNTIME_DIRECTORY=os.path.join(folder, "run"), NOTIFY_SOCKET=notify,
+                                **(environment or {}))
+        self.log = open(os.path.join(folder, "daemon.log"), "ab")
+        self.process = subprocess.Popen([*wrap, program, "serve", "-f", self.config, *options],
+                                        env=self.environment, stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=self.log, start_new_session=True)
 
-    def wait_ready(self, seconds=10):
+    def wait_ready(self, seconds=20):
+        """Until it says READY=1, as it would to systemd."""
+        end = os.pidfd_open(self.process.pid)
         deadline = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < deadline:
-            try:
-                if self.ask("GET", "/healthz", timeout=2, text=True)[0] == 200:
-                    return
-            except OSError:
-                time.sleep(0.01)
-        raise RuntimeError(f"the daemon did not get ready; see {self.log.name}\n{self.tail()}")
+        try:
+            while True:
+                told, _, _ = select.select([self.notify, end], [], [], max(0, deadline - time.monotonic()))
+                if self.notify in told:
+                    if b"READY=1" in self.notify.recv(4096):
+                        return
+                else:
+                    raise RuntimeError("the daemon " + ("ended" if told else "did not get ready") + "\n" + self.tail())
+        finally:
+            os.close(end)
 
     def ask(self, method, path, body=None, timeout=120, text=False):
         """(status, JSON or text) of one of the daemon's own endpoints, over its socket."""

@@ -1,0 +1,73 @@
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+
+import harness
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: storms, cycles and soaks; not in every run")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    item.failed_once = getattr(item, "failed_once", False) or report.failed
+
+
+class Daemons:
+    """Starts daemons for one test, and looks after them when it is over."""
+
+    def __init__(self):
+        self.started = []
+
+    def __call__(self, models, limit_mib=None, options=(), wrap=(), environment=None, folder=None, wait=True, **more):
+        port = harness.free_port()
+        folder = folder or tempfile.mkdtemp(prefix="ct-")
+        text = harness.config(port, models, limit_mib, **more)
+        daemon = harness.Daemon(harness.PROGRAM, folder, text, port, options, wrap, environment)
+        self.started.append(daemon)
+        if wait:
+            daemon.wait_ready()
+        return daemon
+
+    def finish(self, failed):
+        """Each ends cleanly when asked and leaves no process; where the test failed, its log is shown."""
+        faults = []
+        for daemon in self.started:
+            if daemon.process.poll() is None:
+                try:
+                    status = daemon.stop(20)
+                except subprocess.TimeoutExpired:
+                    status = "still running 20 s after SIGTERM"
+                    os.killpg(daemon.process.pid, signal.SIGKILL)
+                    daemon.process.wait()
+                if status != 0:
+                    faults.append(f"the daemon's end: {status}")
+            try:
+                harness.wait_for("no process left", lambda d=daemon: not harness.children_of(d.folder), 5)
+            except AssertionError:
+                left = harness.children_of(daemon.folder)
+                faults.append(f"left running: {left}")
+                for pid, _ in left:
+                    harness.kill(pid)
+            if failed or faults:
+                print(f"--- log of the daemon in {daemon.folder}\n{daemon.tail(80)}")
+            daemon.log.close()
+            daemon.notify.close()
+        for folder in {daemon.folder for daemon in self.started}:
+            shutil.rmtree(folder, ignore_errors=True)
+        return faults
+
+
+@pytest.fixture
+def start(request):
+    daemons = Daemons()
+    yield daemons
+    faults = daemons.finish(getattr(request.node, "failed_once", False))
+    if faults and not getattr(request.node, "failed_once", False):
+        pytest.fail("; ".join(faults))

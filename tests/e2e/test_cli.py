@@ -1,0 +1,175 @@
+"""The command line: its verbs, --json, exit statuses (0 done, 1 failed, 2 usage, 3 no daemon, 4 does not fit)."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, real, state, wait_for
+
+
+def run(*words, daemon=None, folder=None, **more):
+    environment = dict(daemon.environment if daemon else os.environ, **more)
+    if not daemon:
+        for name in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_RUNTIME_DIR", "COTENANT_SOCKET"):
+            environment.pop(name, None)
+        environment["HOME"] = str(folder or "/nonexistent")
+    return subprocess.run([PROGRAM, *map(str, words)], env=environment, capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def daemon(start):
+    return start({"a": fake(anon_mib=300, footprint_mib=320), "b": fake(anon_mib=300, footprint_mib=320),
+                  "huge": fake(footprint_mib=9000)}, limit_mib=500)
+
+
+READING = [["ps"], ["ps", "-a"], ["ls"], ["show", "a"], ["memory"], ["plan", "a"], ["why", "a"], ["history"],
+           ["history", "--kind", "requests"], ["config"]]
+
+
+@pytest.mark.parametrize("words", READING, ids=lambda words: " ".join(words))
+def test_reading_verbs(daemon, words):
+    chat(daemon, "a")
+    text = run(*words, daemon=daemon)
+    assert text.returncode == 0 and text.stdout.strip(), text
+    as_json = run(*words, "--json", daemon=daemon)
+    assert as_json.returncode == 0, as_json
+    assert isinstance(json.loads(as_json.stdout), dict)
+
+
+def test_load_pin_unload(daemon):
+    for words, wanted in ((["load", "a"], "idle"), (["pin", "a"], "idle"), (["unpin", "a"], "idle"), (["unload", "a"], "unloaded")):
+        done = run(*words, daemon=daemon)
+        assert done.returncode == 0, done
+        assert state(daemon, "a") == wanted
+
+
+def test_plan_says_4_where_it_never_fits(daemon):
+    done = run("plan", "huge", daemon=daemon)
+    assert done.returncode == 4 and "GiB" in done.stdout
+    assert run("load", "huge", daemon=daemon).returncode == 4
+
+
+def test_an_unknown_model_is_1_and_names_the_nearest(daemon):
+    done = run("show", "hgue", daemon=daemon)
+    assert done.returncode == 1 and "huge" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["frobnicate"], ["ps", "--no-such"], ["load"], ["load", "a", "b", "c"], ["plan"]])
+def test_wrong_usage_is_2(words):
+    done = run(*words)
+    assert done.returncode == 2 and done.stderr.strip(), done
+
+
+@pytest.mark.parametrize("words", [["ps"], ["ls"], ["load", "a"], ["plan", "a"], ["why", "a"], ["events"]])
+def test_no_daemon_is_3(words, tmp_path):
+    done = run(*words, folder=tmp_path)
+    assert done.returncode == 3, done
+    assert "cotenant serve" in done.stderr, "one command to type"
+
+
+def test_help_teaches():
+    whole = run("--help")
+    assert whole.returncode == 0
+    for verb in ("serve", "check", "config", "ps", "ls", "show", "memory", "load", "unload", "pin", "unpin", "plan",
+                 "estimate", "why", "events", "history", "lab"):
+        assert verb in whole.stdout
+        done = run(verb, "--help")
+        assert done.returncode == 0 and len(done.stdout.splitlines()) > 3, verb
+
+
+def test_memory_without_a_daemon(tmp_path):
+    done = run("memory", "--json", folder=tmp_path)
+    assert done.returncode == 0, done
+    memory = json.loads(done.stdout)
+    assert memory["daemon"] is False
+    assert memory["pools"][0]["size_bytes"] > 1000 * MIB
+
+
+def test_estimate_of_a_7b_is_its_arithmetic():
+    done = run("estimate", MODELS / "7b.gguf", "--context", 4096, "--json")
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout)
+    host = told["pools"]["host"]
+    assert told["architecture"] == "llama"
+    assert host["kv_bytes"] == 2 * 32 * 4096 * 1024 * 2
+    assert 4000 * MIB < host["weights_bytes"] < 4400 * MIB or told["base_bytes"] > 4400 * MIB
+    assert told["base_bytes"] <= told["peak_bytes"] <= told["upper_bytes"]
+    wider = json.loads(run("estimate", MODELS / "7b.gguf", "--context", 8192, "--json").stdout)
+    assert wider["pools"]["host"]["kv_bytes"] == 2 * host["kv_bytes"]
+    assert run("estimate", MODELS / "7b.gguf", "--explain").returncode == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, b"text"])
+def test_estimate_of_what_is_no_model(tmp_path, content):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(content)
+    done = run("estimate", path)
+    assert done.returncode == 1 and "x.gguf" in done.stderr
+
+
+def test_check_and_config(tmp_path):
+    good = tmp_path / "good.yaml"
+    good.write_text("listen: 127.0.0.1:0\nmodels: {a: {file: /tmp/a.gguf, context: 4096}}\n"
+                    "api_keys: [{key: very-secret, name: x}]\n")
+    assert run("check", "-f", good).returncode == 0
+    shown = run("config", "-f", good)
+    assert shown.returncode == 0 and "4096" in shown.stdout and "very-secret" not in shown.stdout
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("models:\n  a:\n    file: /tmp/a.gguf\n    contxt: 4096\n")
+    done = run("check", "-f", bad)
+    assert done.returncode == 1
+    assert "bad.yaml:4:5" in done.stderr + done.stdout and "context" in done.stderr + done.stdout
+
+
+def test_events_follow(daemon):
+    follower = subprocess.Popen([PROGRAM, "events", "--json"], env=daemon.environment, stdout=subprocess.PIPE, text=True,
+                                stdin=subprocess.DEVNULL)
+    try:
+        lines = []
+        import threading
+        thread = threading.Thread(target=lambda: [lines.append(json.loads(line)) for line in follower.stdout], daemon=True)
+        thread.start()
+        wait_for("a load to be told", lambda: (chat(daemon, "a"), any(row["kind"] == "load" for row in lines))[1] or
+                 (daemon.model("a", "unload") and False))
+        assert all({"id", "kind", "text", "at_ms"} <= row.keys() for row in lines)
+    finally:
+        follower.terminate()
+        follower.wait()
+
+
+def test_why_names_the_reason(daemon):
+    chat(daemon, "a")
+    chat(daemon, "b")
+    done = run("why", "a", daemon=daemon)
+    assert done.returncode == 0 and "b" in done.stdout and "MiB" in done.stdout
+
+
+def test_a_recording_replays_to_the_same_decisions(start, tmp_path):
+    record = tmp_path / "record"
+    daemon = start({"a": fake(anon_mib=100, footprint_mib=120, load_ms=50), "b": fake(anon_mib=100, footprint_mib=120),
+                    "c": fake(args="--die-at load")}, limit_mib=200, options=["--record", str(record), "--paranoid"])
+    in_threads([lambda name=name: chat(daemon, name) for name in "abcabb"])
+    kill(models(daemon)["b"]["pid"] or models(daemon)["a"]["pid"])
+    chat(daemon, "a")
+    live = [row["kind"] for row in decisions(daemon)]
+    assert daemon.stop() == 0
+    replayed = run("lab", "replay", record, "--json")
+    assert replayed.returncode == 0, replayed
+    twice = run("lab", "replay", record, "--json")
+    assert replayed.stdout == twice.stdout
+    kinds = [json.loads(line).get("kind") for line in replayed.stdout.splitlines() if line.startswith("{")]
+    assert not kinds or kinds[:len(live)] == live
+
+
+def test_a_cut_recording_is_refused(start, tmp_path):
+    record = tmp_path / "record"
+    daemon = start({"a": fake()}, options=["--record", str(record)])
+    chat(daemon, "a")
+    daemon.stop()
+    record.write_bytes(record.read_bytes()[:-3])
+    done = run("lab", "replay", record)
+    assert done.returncode in (0, 1) and "Traceback" not in done.stderr
+    (tmp_path / "junk").write_bytes(b"junk" * 100)
+    assert run("lab", "replay", tmp_path / "junk").returncode == 1

@@ -1,0 +1,161 @@
+"""Engines and files that fail, and what a client then sees."""
+import http.client
+import os
+import shutil
+import time
+
+import pytest
+
+from harness import (MODELS, Stream, alive, ask, chat, chat_body, decisions, engine_pids, fake, kill, models, real, state,
+                     wait_for, wait_state)
+
+
+def test_engine_killed_in_mid_stream(start):
+    daemon = start({"a": real("tiny.gguf")})
+    stream = Stream(daemon, "a", 100000)
+    assert stream.line() and stream.line()
+    kill(engine_pids(daemon, "a")[0])
+    lines, clean = stream.rest()
+    assert not clean, "the connection is cut, so that the answer does not look complete"
+    assert "[DONE]" not in lines
+    assert any('"error"' in line for line in lines[-2:]), "one event says what happened"
+    assert chat(daemon, "a").status == 200, "the next request works"
+    assert decisions(daemon, "died", "a")
+
+
+def test_engine_killed_while_idle(start):
+    daemon = start({"a": real("tiny.gguf")})
+    chat(daemon, "a")
+    kill(engine_pids(daemon, "a")[0])
+    wait_for("the end to be seen", lambda: decisions(daemon, "died", "a"))
+    assert chat(daemon, "a").status == 200
+
+
+def test_engine_killed_in_a_request_that_is_not_streamed(start):
+    daemon = start({"a": real("tiny.gguf")})
+    import threading
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(chat(daemon, "a", 100000)))
+    thread.start()
+    wait_for("it to run", lambda: models(daemon)["a"]["running"] == 1)
+    time.sleep(0.2)
+    kill(engine_pids(daemon, "a")[0])
+    thread.join(20)
+    assert answers[0].status == 502 and answers[0].error["message"]
+    assert chat(daemon, "a").status == 200
+
+
+def test_engine_killed_while_loading(start):
+    daemon = start({"a": fake(load_ms=3000)})
+    import threading
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(chat(daemon, "a")))
+    thread.start()
+    wait_state(daemon, "a", "loading")
+    kill(wait_for("its process", lambda: engine_pids(daemon, "a"))[0])
+    thread.join(20)
+    assert answers[0].status == 502, answers
+    assert "a" in answers[0].error["message"]
+    assert decisions(daemon, "load_failed", "a")
+
+
+def test_an_engine_that_ends_while_loading_says_its_own_words(start):
+    daemon = start({"a": fake(args="--die-at load --die-text 'no such thing as a free lunch'")})
+    answer = chat(daemon, "a")
+    assert answer.status == 502
+    assert "free lunch" in answer.error["message"]
+
+
+def test_an_engine_that_is_never_ready_is_ended(start):
+    daemon = start({"a": fake(load_ms=600000, stall_timeout="1s")})
+    begin = time.monotonic()
+    answer = chat(daemon, "a")
+    assert answer.status in (502, 504), answer
+    assert time.monotonic() - begin < 15
+    wait_for("its process to be gone", lambda: not engine_pids(daemon, "a"))
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/llama-server", "/etc/passwd", "/bin/false"])
+def test_a_wrong_program_is_named(start, path):
+    daemon = start({"a": {**real("tiny.gguf"), "engine": "wrong"}},
+                   engines={"wrong": {"kind": "llama-server", "path": path}})
+    answer = chat(daemon, "a")
+    assert answer.status == 502, answer
+    assert os.path.basename(path) in answer.error["message"]
+    assert ask(daemon, "GET", "/healthz").status == 200
+
+
+def broken_file(folder, how):
+    path = os.path.join(folder, f"{how}.gguf")
+    whole = (MODELS / "tiny.gguf").read_bytes()
+    content = {"missing": None, "empty": b"", "cut-head": whole[:500], "cut-data": whole[:-40000],
+               "not-gguf": b"hello world, I am text\n" * 100}[how]
+    if content is not None:
+        with open(path, "wb") as out:
+            out.write(content)
+    return path
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "cut-head", "cut-data", "not-gguf"])
+def test_a_broken_file_is_named_and_hurts_nobody(start, tmp_path, how):
+    path = broken_file(str(tmp_path), how)
+    daemon = start({"good": real("alpha.gguf"), "bad": {**real(), "file": path}})
+    chat(daemon, "good")
+    answer = chat(daemon, "bad")
+    assert 500 <= answer.status < 600 and answer.status != 500, answer
+    assert os.path.basename(path) in answer.error["message"]
+    assert state(daemon, "good") == "idle", "nothing good went for it"
+    assert chat(daemon, "good").status == 200
+
+
+def test_a_file_that_is_mended_works_again(start, tmp_path):
+    path = broken_file(str(tmp_path), "not-gguf")
+    daemon = start({"a": {**real(), "file": path}})
+    assert chat(daemon, "a").status >= 500
+    shutil.copy(MODELS / "tiny.gguf", path)
+    assert daemon.model("a", "load")[0] == 200
+    assert chat(daemon, "a").status == 200
+
+
+def test_a_model_that_keeps_failing_is_not_tried_for_every_request(start):
+    daemon = start({"a": fake(args="--die-at load")})
+    for _ in range(10):
+        assert chat(daemon, "a").status in (502, 503)
+    assert len(decisions(daemon, "load", "a")) < 10
+    assert chat(daemon, "a").status in (502, 503)
+
+
+def test_the_engine_s_log_can_be_read_after_its_end(start):
+    daemon = start({"a": real("tiny.gguf", args="--no-such-flag")})
+    assert chat(daemon, "a").status == 502
+    status, text = daemon.ask("GET", "/api/v1/models/a/logs", text=True)
+    assert status == 200 and "--no-such-flag" in text
+
+
+def test_an_engine_that_ignores_term_is_killed(start):
+    daemon = start({"a": fake(args="--ignore-term")})
+    chat(daemon, "a")
+    pid = engine_pids(daemon, "a")[0]
+    begin = time.monotonic()
+    assert daemon.model("a", "unload")[0] == 200
+    assert not alive(pid)
+    assert time.monotonic() - begin < 40
+
+
+def test_an_engine_s_own_error_reaches_the_client(start):
+    daemon = start({"a": real("tiny.gguf", context=512)})
+    answer = chat(daemon, "a", text="x " * 2000)
+    assert answer.status == 400
+    assert answer.error["type"] == "exceed_context_size_error"
+
+
+def test_the_keeper_killed(start):
+    daemon = start({"a": real("tiny.gguf")})
+    chat(daemon, "a")
+    engine = engine_pids(daemon, "a")[0]
+    with open(f"/proc/{engine}/stat") as file:
+        keeper = int(file.read().rpartition(")")[2].split()[1])
+    assert keeper != daemon.process.pid, "engines are children of the keeper"
+    kill(keeper)
+    wait_for("the engine to be gone", lambda: not alive(engine))
+    assert chat(daemon, "a").status == 200, "a new keeper serves"

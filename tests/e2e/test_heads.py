@@ -1,0 +1,136 @@
+"""Bytes that no honest client sends, on the live port: refused before they could mean two things."""
+import json
+import re
+import time
+
+import pytest
+
+from harness import MIB, ask, chat, fake, raw, real
+
+GOOD = b'{"model": "a", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}'
+
+
+@pytest.fixture(scope="module")
+def daemon(request):
+    from conftest import Daemons
+    daemons = Daemons()
+    yield daemons({"a": real("tiny.gguf")}, bodies={"each": "1MiB", "memory": "2MiB", "spill": "4MiB"})
+    assert not daemons.finish(False)
+
+
+def statuses(data):
+    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", data)]
+
+
+def head(*lines, body=b""):
+    return b"\r\n".join([b"POST /v1/chat/completions HTTP/1.1", *lines, b"", b""]) + body
+
+
+HOST, JSON = b"Host: localhost", b"Content-Type: application/json"
+LENGTH = b"Content-Length: %d" % len(GOOD)
+CHUNKED = b"Transfer-Encoding: chunked"
+BODY = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+SMUGGLED = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_the_good_ones_work(daemon):
+    close = b"Connection: close"
+    assert statuses(raw(daemon, head(HOST, JSON, LENGTH, close, body=GOOD), 30)) == [200]
+    assert statuses(raw(daemon, head(HOST, JSON, CHUNKED, close, body=BODY), 30)) == [200]
+
+
+@pytest.mark.parametrize("data", [
+    head(HOST, JSON, LENGTH, CHUNKED, body=BODY + SMUGGLED),
+    head(HOST, JSON, CHUNKED, LENGTH, body=BODY + SMUGGLED),
+    head(HOST, JSON, b"Content-Length: 0", LENGTH, body=GOOD),
+    head(HOST, JSON, b"Content-Length: 5, 5", body=b"xxxxx"),
+    head(HOST, JSON, b"Content-Length: +5", body=b"xxxxx"),
+    head(HOST, JSON, b"Content-Length: 0x5", body=b"xxxxx"),
+    head(HOST, JSON, b"Content-Length: -1"),
+    head(HOST, JSON, b"Content-Length: 99999999999999999999999"),
+    head(HOST, JSON, b"Content-Length : 5", body=b"xxxxx"),
+    head(HOST, JSON, b"Transfer-Encoding: xchunked", body=BODY),
+    head(HOST, JSON, b"Transfer-Encoding: chunked, identity", body=BODY),
+    head(HOST, JSON, b"Transfer-Encoding: gzip, chunked", body=BODY),
+    head(HOST, JSON, b"Transfer-Encoding : chunked", body=BODY),
+    head(HOST, JSON, b"Transfer-Encoding:\x0bchunked", body=BODY),
+    head(HOST, JSON, b"X: y\r\n folded: z", LENGTH, body=GOOD),
+    head(HOST, JSON, b"X: a\nContent-Length: 3", body=b"xxx"),
+    head(HOST, JSON, b"X: a\rb", LENGTH, body=GOOD),
+    head(HOST, JSON, b"X: a\x00b", LENGTH, body=GOOD),
+    head(HOST, HOST, JSON, LENGTH, body=GOOD),
+    head(HOST, b"Host: evil.example", JSON, LENGTH, body=GOOD),
+    head(JSON, LENGTH, body=GOOD),
+    head(HOST, JSON, b": nameless", LENGTH, body=GOOD),
+    head(HOST, JSON, b"no colon", LENGTH, body=GOOD),
+    head(HOST, JSON, CHUNKED, body=b"ffffffffffffffffff\r\n"),
+    head(HOST, JSON, CHUNKED, body=b"-1\r\nx\r\n"),
+    head(HOST, JSON, CHUNKED, body=b"0x5\r\nxxxxx\r\n0\r\n\r\n"),
+    head(HOST, JSON, CHUNKED, body=b"5\nxxxxx\n0\n\n"),
+    head(HOST, JSON, CHUNKED, body=b"2\r\nxxxx\r\n0\r\n\r\n"),
+    b"GET /v1/models HTTP/1.1\nHost: localhost\n\n",
+    b"GET  /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/models HTTP/2.0\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/models\r\nHost: localhost\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET /v1/\x00models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+])
+def test_refused_and_cut(daemon, data):
+    answer = raw(daemon, data, 3)
+    codes = statuses(answer)
+    assert len(codes) <= 1, "one refusal, and nothing behind it is taken for a request"
+    assert not codes or codes[0] in (400, 403, 413, 414, 431, 501, 505), answer[:300]
+    assert chat(daemon, "a", 2).status == 200
+
+
+@pytest.mark.parametrize("data", [
+    b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"z" * 1_000_000 + b"\r\n\r\n",
+])
+def test_head_bombs(daemon, data):
+    codes = statuses(raw(daemon, data, 5))
+    assert len(codes) <= 1 and (not codes or codes[0] in (400, 413, 414, 431)), codes
+    assert ask(daemon, "GET", "/healthz").status == 200
+
+
+def test_a_head_that_never_ends_is_cut(daemon):
+    begin = time.monotonic()
+    raw(daemon, b"GET / HTTP/1.1\r\nHost: localhost\r\nX", 40)
+    assert time.monotonic() - begin < 39, "the daemon does not wait for ever"
+
+
+def test_a_body_over_the_bound(daemon):
+    answer = ask(daemon, "POST", "/v1/chat/completions", GOOD[:-1] + b', "pad": "' + b"x" * (2 * MIB) + b'"}')
+    assert answer.status == 413
+    assert answer.error["message"]
+
+
+def test_a_chunked_body_over_the_bound(daemon):
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    data = head(HOST, JSON, CHUNKED, body=chunk * 40)
+    codes = statuses(raw(daemon, data, 5))
+    assert codes[:1] in ([413], []), codes
+    assert ask(daemon, "GET", "/healthz").status == 200
+
+
+def test_a_deeply_nested_body(daemon):
+    answer = ask(daemon, "POST", "/v1/chat/completions", b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b', "model": "a"}')
+    assert answer.status == 400
+
+
+def test_a_body_that_is_not_utf8(daemon):
+    answer = ask(daemon, "POST", "/v1/chat/completions", b'{"model": "a\xff", "messages": []}')
+    assert answer.status in (400, 404)
+
+
+def test_duplicate_model_keys_mean_one_thing(daemon):
+    answer = ask(daemon, "POST", "/v1/chat/completions", b'{"model": "a", "model": "nope", "messages": []}')
+    assert answer.status in (400, 404), "what is ambiguous is refused, or the last one counts as everywhere"
+
+
+def test_the_client_s_credentials_stay_here(start):
+    daemon = start({"a": fake(args="--echo-headers")}, api_keys=[{"key": "secret-of-the-client", "name": "k", "role": "use"}])
+    answer = ask(daemon, "POST", "/v1/chat/completions", GOOD, {"Authorization": "Bearer secret-of-the-client"})
+    assert answer.status == 200
+    assert "secret-of-the-client" not in answer.text

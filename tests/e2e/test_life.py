@@ -1,0 +1,207 @@
+"""The daemon's own life: start, end, being killed, and machines that refuse it something."""
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+from harness import (ROOT, Stream, alive, ask, chat, children_of, content, engine_pids, fake, kill, models, real, wait_for,
+                     wait_state)
+
+
+def test_killed_it_leaves_no_orphan_and_a_restart_serves(start):
+    daemon = start({"a": real("alpha.gguf"), "b": fake(anon_mib=50)})
+    chat(daemon, "a")
+    chat(daemon, "b")
+    pids = engine_pids(daemon)
+    assert len(pids) == 2
+    kill(daemon.process.pid)
+    daemon.process.wait()
+    wait_for("the engines to be gone", lambda: not any(map(alive, pids)), 5)
+    wait_for("the keeper to be gone", lambda: not children_of(daemon.folder), 5)
+    again = start({"a": real("alpha.gguf"), "b": fake(anon_mib=50)}, folder=daemon.folder)
+    assert content(chat(again, "a", 8)) == "this is alpha ."
+
+
+def test_killed_while_loading(start):
+    daemon = start({"a": fake(load_ms=20000)})
+    threading.Thread(target=lambda: pytest.raises(Exception, chat, daemon, "a"), daemon=True).start()
+    wait_state(daemon, "a", "loading")
+    pid = wait_for("its process", lambda: engine_pids(daemon))[0]
+    kill(daemon.process.pid)
+    daemon.process.wait()
+    wait_for("the engine to be gone", lambda: not alive(pid), 5)
+
+
+def test_term_lets_running_requests_finish(start):
+    daemon = start({"a": fake(args="--chunk-ms 20")})
+    stream = Stream(daemon, "a", 60)
+    assert stream.line()
+    daemon.process.send_signal(signal.SIGTERM)
+    lines, clean = stream.rest()
+    assert clean and lines[-1] == "[DONE]"
+    assert daemon.process.wait(15) == 0
+
+
+def test_term_refuses_new_requests(start):
+    daemon = start({"a": fake(args="--chunk-ms 20")})
+    stream = Stream(daemon, "a", 100)
+    assert stream.line()
+    daemon.process.send_signal(signal.SIGTERM)
+    try:
+        answer = wait_for("a refusal", lambda: chat(daemon, "a", timeout=5), 2)
+        assert answer.status == 503
+    except OSError:
+        pass  # it listens no more: as good
+    assert stream.rest()[1]
+    assert daemon.process.wait(15) == 0
+
+
+def test_int_ends_it_too(start):
+    daemon = start({"a": real("tiny.gguf")})
+    chat(daemon, "a")
+    daemon.process.send_signal(signal.SIGINT)
+    assert daemon.process.wait(15) == 0
+
+
+def test_hup_reads_the_configuration_again(start):
+    daemon = start({"a": real("alpha.gguf")})
+    with open(daemon.config) as file:
+        text = file.read()
+    with open(daemon.config, "w") as out:
+        out.write(text.replace('"a":', '"renamed":'))
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_for("the new name", lambda: "renamed" in models(daemon))
+    assert content(chat(daemon, "renamed", 8)) == "this is alpha ."
+
+
+def test_a_second_daemon_in_the_same_folder_is_refused(start):
+    first = start({"a": real("alpha.gguf")})
+    second = start({"a": real("alpha.gguf")}, folder=first.folder, wait=False)
+    assert second.process.wait(10) != 0
+    assert chat(first, "a").status == 200
+
+
+def test_a_port_in_use_is_named(start):
+    first = start({"a": real("alpha.gguf")})
+    second = start({"a": real("alpha.gguf")}, listen=f"127.0.0.1:{first.port}", wait=False)
+    assert second.process.wait(10) == 1
+    assert str(first.port) in second.tail()
+
+
+def test_history_survives_a_restart(start):
+    daemon = start({"a": real("alpha.gguf")})
+    chat(daemon, "a")
+    assert daemon.stop() == 0
+    again = start({"a": real("alpha.gguf")}, folder=daemon.folder)
+    rows = again.get("/api/v1/history?kind=requests")["requests"]
+    assert any(row["model"] == "a" and row["status"] == 200 for row in rows)
+    with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as database:
+        assert database.execute("PRAGMA user_version").fetchone()[0] >= 1
+
+
+@pytest.mark.parametrize("damage", [b"this is no database", b""])
+def test_a_damaged_history_does_not_stop_it(start, damage):
+    folder = tempfile.mkdtemp(prefix="ct-")
+    os.makedirs(folder + "/state", mode=0o700)
+    with open(folder + "/state/history.db", "wb") as out:
+        out.write(damage)
+    daemon = start({"a": real("alpha.gguf")}, folder=folder)
+    assert chat(daemon, "a").status == 200
+
+
+def test_the_state_folder_cannot_be_written(start):
+    folder = tempfile.mkdtemp(prefix="ct-")
+    with open(folder + "/occupied", "w") as out:
+        out.write("a file where a folder should be")
+    daemon = start({"a": real("alpha.gguf")}, folder=folder, environment={"STATE_DIRECTORY": folder + "/occupied/state"})
+    assert chat(daemon, "a").status == 200
+    assert "occupied" in daemon.tail()
+
+
+def test_the_disk_is_full(start):
+    folder = tempfile.mkdtemp(prefix="ct-")
+    os.makedirs(folder + "/state")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder + "/state"]).returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        with open(folder + "/state/filler", "wb") as out:
+            try:
+                out.write(b"x" * 100_000)
+                out.flush()
+            except OSError:
+                pass
+        daemon = start({"a": real("alpha.gguf")}, folder=folder)
+        for _ in range(20):
+            assert chat(daemon, "a").status == 200
+        assert daemon.stop() == 0
+        log = daemon.tail(200).lower()
+        assert "full" in log or "no space" in log
+    finally:
+        subprocess.run(["umount", "-l", folder + "/state"], check=True)
+
+
+def test_few_files_are_allowed(start):
+    daemon = start({"a": real("alpha.gguf")}, wrap=["prlimit", "--nofile=128:128"])
+    assert chat(daemon, "a").status == 200
+    import socket
+    held = []
+    for _ in range(200):
+        held.append(socket.create_connection(("127.0.0.1", daemon.port), 5))
+    for sock in held:
+        sock.close()
+    wait_for("it to serve again", lambda: tried(daemon))
+    assert "128" in daemon.tail(200), "it says that the limit is low"
+
+
+def tried(daemon):
+    try:
+        return chat(daemon, "a", timeout=3).status == 200
+    except OSError:
+        return False
+
+
+def test_locked_memory_is_not_allowed(start):
+    daemon = start({"a": real("alpha.gguf")}, wrap=["prlimit", "--memlock=65536:65536"])
+    assert chat(daemon, "a").status == 200
+
+
+def test_without_a_home_and_a_terminal(start):
+    daemon = start({"a": real("alpha.gguf")}, wrap=["env", "-u", "HOME", "-u", "TERM"])
+    assert chat(daemon, "a").status == 200
+
+
+def test_health_and_metrics(start):
+    daemon = start({"a": real("alpha.gguf")})
+    chat(daemon, "a")
+    assert ask(daemon, "GET", "/healthz").status == 200
+    answer = ask(daemon, "GET", "/metrics")
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain")
+    series = parse_metrics(answer.text)
+    assert len({name for name, _ in series}) >= 20
+    assert all(name.startswith("cotenant_") for name, _ in series)
+
+
+def parse_metrics(text):
+    """{(name, labels): value}; fails on what Prometheus would refuse."""
+    import re
+    found, typed = {}, set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            name = line.split()[2]
+            assert name not in typed, f"{name} is declared twice"
+            typed.add(name)
+        elif line and not line.startswith("#"):
+            match = re.fullmatch(r'([a-z_:][a-z0-9_:]*)(\{([a-z_]+="([^"\\\n]|\\["\\n])*",?)*\})? (-?[0-9.e+-]+|\+Inf|NaN)', line)
+            assert match, line
+            base = re.sub(r"_(bucket|sum|count)$", "", match[1])
+            assert match[1] in typed or base in typed, f"{match[1]} has no TYPE"
+            key = (match[1], match[2] or "")
+            assert key not in found, f"{key} stands twice"
+            found[key] = float(match[5])
+    return found

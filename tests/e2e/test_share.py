@@ -1,0 +1,290 @@
+"""Models that share one memory: who is in, who goes, and that the account is right."""
+import http.client
+import threading
+import time
+
+import pytest
+
+from harness import (MIB, Stream, alive, ask, chat, chat_body, config, content, decisions, engine_pids, fake, in_threads, kill,
+                     models, real, state, wait_for, wait_state)
+
+
+@pytest.fixture
+def two(start):
+    """Two models of 300 MiB under a limit of 500."""
+    return start({name: fake(load_ms=150, anon_mib=300, footprint_mib=320) for name in ("a", "b")}, limit_mib=500,
+                 options=["--paranoid"])
+
+
+def test_asked_in_turn_they_take_turns(two):
+    for name in "abab":
+        assert chat(two, name).status == 200
+        assert state(two, name) in ("idle", "busy")
+        other = "b" if name == "a" else "a"
+        assert state(two, other) in ("unloaded", "unloading", "draining")
+    evictions = decisions(two, "evict")
+    assert [row["model"] for row in evictions] == ["a", "b", "a"]
+    assert [row["for_model"] for row in evictions] == ["b", "a", "b"]
+    assert all(row["text"] for row in evictions)
+
+
+def test_asked_at_once_all_are_answered(two):
+    answers = in_threads([lambda name=name: chat(two, name) for name in "ab" * 8])
+    assert {answer.status for answer in answers} == {200}
+    assert len(decisions(two, "load")) <= 8, "requests for one model are served together"
+
+
+def test_a_new_engine_waits_until_the_old_one_s_bytes_are_back(two):
+    chat(two, "a")
+    old = engine_pids(two, "a")[0]
+    chat(two, "b")
+    assert not alive(old)
+    kinds = [(row["kind"], row["model"]) for row in decisions(two)]
+    assert kinds.index(("released", "a")) < kinds.index(("ready", "b"))
+
+
+def test_never_more_claimed_than_the_limit(two):
+    over, done = [], threading.Event()
+
+    def watch():
+        while not done.is_set():
+            claimed = sum(row["claim_bytes"] for row in two.get("/api/v1/memory")["owners"]
+                          if row["kind"] == "instance")
+            if claimed > 500 * MIB:
+                over.append(claimed)
+            time.sleep(0.005)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    in_threads([lambda name=name: chat(two, name) for name in "abba"])
+    done.set()
+    thread.join()
+    assert not over
+
+
+def test_a_hundred_requests_start_one_engine(start):
+    daemon = start({"a": fake(load_ms=600, anon_mib=16)})
+    answers = in_threads([lambda: chat(daemon, "a")] * 100)
+    assert [answer.status for answer in answers] == [200] * 100
+    assert len(decisions(daemon, "load")) == 1
+
+
+def test_a_busy_model_does_not_starve_the_other(two):
+    stop = threading.Event()
+    served = []
+
+    def keep_busy():
+        while not stop.is_set():
+            served.append(chat(two, "a", 20).status)
+    threads = [threading.Thread(target=keep_busy) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_for("the first to be served", lambda: len(served) > 8)
+    try:
+        assert chat(two, "b", timeout=90).status == 200
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(served) == {200}
+
+
+def test_a_pinned_model_stays_and_the_other_is_refused(start):
+    daemon = start({"a": fake(anon_mib=300, footprint_mib=320, pin=True), "b": fake(anon_mib=300, footprint_mib=320)},
+                   limit_mib=500)
+    assert chat(daemon, "a").status == 200
+    answer = chat(daemon, "b")
+    assert answer.status in (503, 507), answer
+    assert state(daemon, "a") == "idle"
+
+
+def test_what_never_fits_is_refused_at_once_with_numbers(start):
+    daemon = start({"a": fake(anon_mib=16, footprint_mib=2000)}, limit_mib=500)
+    begin = time.monotonic()
+    answer = chat(daemon, "a")
+    assert answer.status == 507 and time.monotonic() - begin < 1
+    assert answer.headers["x-should-retry"] == "false"
+    assert "MiB" in answer.error["message"] or "GiB" in answer.error["message"]
+    assert len(decisions(daemon, "load")) == 0
+
+
+def test_a_full_queue_is_an_answer(start):
+    daemon = start({"a": fake(load_ms=1500, queue=4)})
+    answers = in_threads([lambda: chat(daemon, "a")] * 16)
+    statuses = [answer.status for answer in answers]
+    assert set(statuses) == {200, 429} and statuses.count(200) >= 4
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert 0 < int(refused.headers["Retry-After"]) <= 60
+
+
+def test_plan_tells_what_will_happen(two):
+    chat(two, "a")
+    plan = two.get("/api/v1/plan?model=b")
+    assert plan["fits"] == "after-eviction"
+    assert [row["model"] for row in plan["evict"]] == ["a"]
+    assert state(two, "a") == "idle", "a plan changes nothing"
+    chat(two, "b")
+    assert decisions(two, "evict")[-1]["model"] == "a"
+    plan = two.get("/api/v1/plan?model=b")
+    assert plan["fits"] in ("now", "tight") and not plan["evict"]
+
+
+def test_the_account_adds_up(two):
+    chat(two, "a")
+    wait_for("it to be measured", lambda: models(two)["a"]["measured_bytes"] > 290 * MIB)
+    memory = two.get("/api/v1/memory")
+    assert memory["daemon"] is True
+    pool = memory["pools"][0]
+    owners = memory["owners"]
+    mine = [row for row in owners if row["kind"] == "instance"]
+    assert len(mine) == 1 and mine[0]["name"] == "a"
+    assert 300 * MIB <= mine[0]["measured_bytes"] < 360 * MIB
+    assert pool["claimed_bytes"] == sum(max(row["claim_bytes"], row["measured_bytes"]) for row in mine)
+    assert pool["capacity_bytes"] <= pool["size_bytes"]
+    assert pool["foreign_bytes"] + mine[0]["measured_bytes"] == pytest.approx(pool["unreclaimable_bytes"], abs=8 * MIB)
+    assert sum(row["measured_bytes"] for row in owners) == pytest.approx(pool["unreclaimable_bytes"], abs=8 * MIB)
+
+
+def test_memory_comes_back_after_an_unload(two):
+    chat(two, "a")
+    assert two.model("a", "unload")[0] == 200
+    assert state(two, "a") == "unloaded"
+    assert not [row for row in two.get("/api/v1/memory")["owners"] if row["kind"] == "instance"]
+    assert two.model("a", "unload")[0] == 200, "an unload of what is unloaded succeeds"
+
+
+def test_a_second_load_expects_what_the_first_was_measured_to_take(start):
+    daemon = start({"a": fake(anon_mib=100, footprint_mib=400)})
+    chat(daemon, "a")
+    daemon.model("a", "unload")
+    chat(daemon, "a")
+    assert models(daemon)["a"]["estimate_bytes"] < 400 * MIB
+
+
+# ---- clients that leave ----
+
+def test_nobody_is_evicted_for_a_client_that_left_the_queue(two):
+    stream = Stream(two, "a", 200)
+    assert stream.line()
+    waiting = Stream(two, "b", 4)
+    wait_for("b to queue", lambda: models(two)["b"]["queued"] == 1)
+    waiting.leave()
+    wait_for("b's queue to be empty", lambda: models(two)["b"]["queued"] == 0)
+    stream.leave()
+    wait_state(two, "a", "idle")
+    time.sleep(0.3)
+    assert state(two, "a") == "idle"
+    assert not decisions(two, "evict") and not decisions(two, "load", "b")
+
+
+def test_a_load_outlives_its_client_and_a_retry_joins_it(start):
+    daemon = start({"a": fake(load_ms=1000)})
+    gone = Stream(daemon, "a", 4)
+    wait_state(daemon, "a", "loading")
+    gone.leave()
+    assert chat(daemon, "a").status == 200
+    assert len(decisions(daemon, "load")) == 1
+
+
+def test_a_load_for_nobody_gives_way(two, start):
+    daemon = start({"a": fake(load_ms=20000, anon_mib=300, footprint_mib=320),
+                    "b": fake(anon_mib=300, footprint_mib=320)}, limit_mib=500)
+    gone = Stream(daemon, "a", 4)
+    wait_state(daemon, "a", "loading")
+    gone.leave()
+    begin = time.monotonic()
+    assert chat(daemon, "b").status == 200
+    assert time.monotonic() - begin < 10
+
+
+def test_a_client_that_leaves_in_mid_stream_frees_its_slot(start):
+    daemon = start({"a": real("tiny.gguf", slots=1)})
+    stream = Stream(daemon, "a", 100000)
+    assert stream.line() and stream.line()
+    assert models(daemon)["a"]["running"] == 1
+    stream.leave()
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 5)
+    assert chat(daemon, "a", timeout=5).status == 200
+    row = daemon.get("/api/v1/requests")["requests"]
+    assert any(r.get("outcome") == "client_gone" for r in row)
+
+
+def test_cancel_ends_a_running_request(start):
+    daemon = start({"a": real("tiny.gguf")})
+    stream = Stream(daemon, "a", 100000)
+    assert stream.line()
+    identity = stream.begin().headers["X-Cotenant-Request-Id"]
+    status, _ = daemon.ask("DELETE", f"/api/v1/requests/{identity}")
+    assert status == 200
+    lines, clean = stream.rest()
+    assert not clean or "[DONE]" not in lines
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 5)
+
+
+def test_slow_reader_costs_no_memory_and_holds_up_nobody(start):
+    daemon = start({"a": real("tiny.gguf", slots=2)})
+    slow = Stream(daemon, "a", 20000)
+    assert slow.line()
+    before = resident(daemon)
+    for _ in range(5):
+        assert chat(daemon, "a", timeout=20).status == 200
+    time.sleep(1)
+    assert resident(daemon) - before < 4 * MIB
+    slow.leave()
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 10)
+
+
+def resident(daemon):
+    with open(f"/proc/{daemon.process.pid}/status") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields["VmRSS"].split()[0]) * 1024
+
+
+def test_waiting_streams_are_kept_alive_with_their_place(start):
+    daemon = start({"a": fake(load_ms=1500, early_headers_after="200ms")})
+    stream = Stream(daemon, "a", 3)
+    answer = stream.begin()
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
+    text = answer.read().decode()
+    assert text.startswith(":"), "a comment before the first event"
+    assert "loading" in text.lower() or "queue" in text.lower()
+    assert "[DONE]" in text
+
+
+def test_deadline_of_the_client(start):
+    daemon = start({"a": fake(load_ms=20000)})
+    begin = time.monotonic()
+    answer = chat(daemon, "a", headers={"X-Cotenant-Deadline": "1000"})
+    assert answer.status == 504, answer
+    assert 0.9 < time.monotonic() - begin < 3
+
+
+# ---- what an operator does ----
+
+def test_reload_keeps_streams_and_brings_models(start):
+    daemon = start({"a": real("tiny.gguf")})
+    stream = Stream(daemon, "a", 400)
+    assert stream.line()
+    with open(daemon.config, "w") as out:
+        out.write(config(daemon.port, {"a": real("tiny.gguf"), "new": real("alpha.gguf")}))
+    assert daemon.ask("POST", "/api/v1/config/reload", {})[0] == 200
+    assert content(chat(daemon, "new", 8)) == "this is alpha ."
+    lines, clean = stream.rest()
+    assert clean and lines[-1] == "[DONE]"
+
+
+def test_a_broken_reload_changes_nothing(start):
+    daemon = start({"a": real("tiny.gguf")})
+    with open(daemon.config, "w") as out:
+        out.write("models: {a: {engin: x}}\n")
+    status, answer = daemon.ask("POST", "/api/v1/config/reload", {})
+    assert status == 400 and "engine" in answer["error"]["message"]
+    assert chat(daemon, "a").status == 200
+
+
+def test_pin_and_unpin(two):
+    chat(two, "a")
+    assert two.model("a", "pin")[0] == 200
+    assert models(two)["a"]["pinned"]
+    assert chat(two, "b").status in (503, 507)
+    assert two.model("a", "unpin")[0] == 200
+    assert chat(two, "b").status == 200

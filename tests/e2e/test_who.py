@@ -1,0 +1,132 @@
+"""Who may do what: roles, keys, Host and Origin, the socket."""
+import os
+import socket
+import stat
+
+import pytest
+
+from harness import ask, chat, chat_body, fake, free_port, raw, real
+
+KEYS = [{"key": "use-key", "name": "laptop", "role": "use", "models": ["a"]},
+        {"key": "admin-key", "name": "root", "role": "admin"}]
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+def keyed(start):
+    return start({"a": real("alpha.gguf"), "b": real("beta.gguf")}, api_keys=KEYS, local_admin=False)
+
+
+def test_without_a_key_nothing_but_health(keyed):
+    assert chat(keyed, "a").status == 401
+    assert ask(keyed, "GET", "/v1/models").status == 401
+    assert ask(keyed, "GET", "/api/v1/memory").status == 401
+    assert ask(keyed, "GET", "/healthz").status == 200
+
+
+def test_a_wrong_key(keyed):
+    answer = chat(keyed, "a", headers=bearer("use-kez"))
+    assert answer.status == 401 and answer.error["message"]
+
+
+def test_a_key_for_some_models(keyed):
+    assert chat(keyed, "a", headers=bearer("use-key")).status == 200
+    assert chat(keyed, "b", headers=bearer("use-key")).status in (403, 404)
+    listed = ask(keyed, "GET", "/v1/models", headers=bearer("use-key")).json["data"]
+    assert "b" not in [model["id"] for model in listed]
+
+
+def test_the_anthropic_header_is_a_key_too(keyed):
+    body = {"model": "a", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}
+    assert ask(keyed, "POST", "/v1/messages", body, {"x-api-key": "use-key"}).status == 200
+
+
+def test_role_use_reads_and_does_not_command(keyed):
+    assert ask(keyed, "GET", "/api/v1/models", headers=bearer("use-key")).status == 200
+    assert ask(keyed, "POST", "/api/v1/models/a/load", {}, bearer("use-key")).status == 403
+    assert ask(keyed, "POST", "/api/v1/config/reload", {}, bearer("use-key")).status == 403
+
+
+def test_role_admin_commands(keyed):
+    assert ask(keyed, "POST", "/api/v1/models/a/load", {}, bearer("admin-key")).status == 200
+    assert ask(keyed, "POST", "/api/v1/models/a/unload", {}, bearer("admin-key")).status == 200
+
+
+def test_loopback_without_keys_is_use(start):
+    daemon = start({"a": real("alpha.gguf")}, local_admin=False)
+    assert chat(daemon, "a").status == 200
+    assert ask(daemon, "POST", "/api/v1/models/a/unload", {}).status == 403
+    assert daemon.model("a", "unload")[0] == 200, "over the socket we are admin"
+
+
+def test_local_admin(start):
+    daemon = start({"a": real("alpha.gguf")}, local_admin=True)
+    assert ask(daemon, "POST", "/api/v1/models/a/load", {}).status == 200
+
+
+@pytest.fixture
+def open_daemon(start):
+    return start({"a": real("alpha.gguf")}, hosts=["box.lan"], cors=["https://app.example"])
+
+
+@pytest.mark.parametrize("host, good", [("localhost", True), ("127.0.0.1", True), ("[::1]", True), ("box.lan", True),
+                                        ("evil.example", False), ("localhost.evil.example", False), ("", False)])
+def test_host(open_daemon, host, good):
+    answer = ask(open_daemon, "GET", "/v1/models", headers={"Host": f"{host}:{open_daemon.port}" if host else ""})
+    assert (answer.status == 200) == good, answer
+
+
+@pytest.mark.parametrize("origin, good", [(None, True), ("https://app.example", True), ("https://evil.example", False),
+                                          ("null", False)])
+def test_origin(open_daemon, origin, good):
+    headers = {"Origin": origin} if origin else {}
+    answer = ask(open_daemon, "POST", "/v1/chat/completions", chat_body("a"), headers)
+    assert (answer.status == 200) == good, answer
+    assert ask(open_daemon, "POST", "/v1/chat/completions", chat_body("a"),
+               {**headers, "Content-Type": "text/plain"}).status == (200 if good else 403)
+
+
+def test_same_origin(open_daemon):
+    port = open_daemon.port
+    answer = ask(open_daemon, "POST", "/v1/chat/completions", chat_body("a"), {"Origin": f"http://127.0.0.1:{port}"})
+    assert answer.status == 200
+
+
+def test_commands_need_json(open_daemon):
+    answer = ask(open_daemon, "POST", "/api/v1/models/a/load", "{}", {"Content-Type": "text/plain"})
+    assert answer.status in (400, 403, 415)
+
+
+def test_the_socket_is_ours_alone(open_daemon):
+    folder = os.path.dirname(open_daemon.socket)
+    assert stat.S_IMODE(os.stat(folder).st_mode) & 0o077 == 0
+    assert stat.S_ISSOCK(os.stat(open_daemon.socket).st_mode)
+
+
+def test_engines_cannot_be_reached_by_others(open_daemon):
+    """They listen on a socket in our folder, or on loopback behind a key: without it, nothing is answered."""
+    chat(open_daemon, "a")
+    pid = open_daemon.get("/api/v1/models")["models"][0]["pid"]
+    inodes = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass
+    with open("/proc/net/tcp") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    listening = [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
+    for address in listening:
+        assert address.startswith("0100007F:"), "loopback alone"
+        with socket.create_connection(("127.0.0.1", int(address.split(":")[1], 16)), 5) as sock:
+            sock.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"content\":\"x\"}")
+            assert b" 401 " in sock.recv(4096)
+
+
+def test_no_listening_on_the_network_without_keys(start):
+    daemon = start({"a": real("alpha.gguf")}, listen=f"0.0.0.0:{free_port()}", wait=False)
+    assert daemon.process.wait(10) != 0
+    assert "api_keys" in daemon.tail()
