@@ -117,7 +117,8 @@ static int take_extension(struct body_decoder *decoder, char c)
 	decoder->part = 0;
 	if (c == '\r')
 		return STATE_SIZE_LF;
-	if (c == ';')
+	/* Nothing behind a value: llhttp 8 misreads it, and nobody sends it. */
+	if (c == ';' && decoder->state == STATE_EXTENSION_NAME)
 		return STATE_EXTENSION_NAME;
 	if (c == '=' && decoder->state == STATE_EXTENSION_NAME)
 		return STATE_EXTENSION_VALUE;

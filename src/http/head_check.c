@@ -84,7 +84,7 @@ int64_t head_find(struct str bytes, enum head_kind kind, size_t *scanned)
 
 	/* Not HTTP at all, a TLS greeting for example: there may never be a line end. */
 	if (bytes.length > 0 && !is_token_byte(bytes.data[0]))
-		return (int64_t)limit;
+		return 1;
 
 	while (*scanned < limit) {
 		const char *line = bytes.data + *scanned;
@@ -103,6 +103,19 @@ int64_t head_find(struct str bytes, enum head_kind kind, size_t *scanned)
 		*scanned += length + 1;
 	}
 	return bytes.length >= HEAD_BYTES_MAX ? -E2BIG : 0;
+}
+
+/* What is no letter of a method or of "HTTP" shows at once that this is no head. */
+static enum head_fault check_first_byte(struct str head)
+{
+	if (head.length == 0)
+		return HEAD_INCOMPLETE;
+	unsigned char c = (unsigned char)head.data[0];
+	if (c == ' ' || c == '\t' || c == '\r' || c == '\n')
+		return HEAD_LEADING_BLANK;
+	if (c < 0x20 || c == 0x7f)
+		return HEAD_CONTROL_BYTE;
+	return is_token_byte((char)c) ? HEAD_OK : HEAD_BAD_LINE;
 }
 
 /* What no line may hold. */
@@ -371,13 +384,11 @@ enum head_fault head_check(struct str head, enum head_kind kind, struct head_fac
 
 	if (head.length > HEAD_BYTES_MAX)
 		return HEAD_TOO_LARGE;
-	enum head_fault fault = check_bytes(head);
-	if (fault != HEAD_OK)
-		return fault;
-	if (head.length > 0 && strchr(" \t\r", head.data[0]))
-		return HEAD_LEADING_BLANK;
-
-	fault = check_lines(head, kind, &found);
+	enum head_fault fault = check_first_byte(head);
+	if (fault == HEAD_OK)
+		fault = check_bytes(head);
+	if (fault == HEAD_OK)
+		fault = check_lines(head, kind, &found);
 	if (fault == HEAD_OK)
 		fault = check_host(&found, kind);
 	if (fault == HEAD_OK)
