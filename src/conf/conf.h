@@ -122,6 +122,7 @@ struct conf_model {
 struct conf_alias {             /* aliases: {fast: {models: [...]}, coder: {model: ..., filters: ...}} */
 	char *name;
 	struct conf_strings models; /* one or more, first choice first */
+	char *model;                /* NULL once loaded: it is in `models` */
 	char *filters_set;          /* JSON text, "{}" where none */
 	struct conf_strings filters_strip;
 };
@@ -139,8 +140,14 @@ struct conf_key {
 	int64_t tokens_per_day;
 };
 
+struct conf_written;            /* how strings with ${env.NAME} stood in the file (conf/written.h) */
+
 struct conf {
 	char *path;                 /* the file it came from */
+	struct conf_written *written; /* so that print shows no secret */
+	size_t written_count;
+	struct conf_pairs macros;   /* used up: their texts stand where they were named */
+	struct conf_model defaults; /* `defaults:`; only the numbers it has keys for */
 
 	struct conf_listen *listen;
 	size_t listens;
@@ -148,6 +155,9 @@ struct conf {
 	int64_t memory_limit_bytes;   /* CONF_AUTO */
 	int64_t memory_margin_permille; /* CONF_AUTO */
 	int64_t memory_reserve_bytes; /* CONF_AUTO */
+
+	uint32_t compact_when;        /* 0 auto, 1 never */
+	char *compact_quiet;          /* "03:00-05:00" */
 
 	uint32_t policy;              /* enum policy of core/event.h, same order */
 	int64_t limit_models;
@@ -162,6 +172,7 @@ struct conf {
 	struct conf_strings hosts;
 	struct conf_strings cors;
 	bool local_admin;
+	bool inhibit_sleep;           /* while busy */
 	char *state_dir;              /* resolved: $STATE_DIRECTORY or ~/.local/state/cotenant */
 
 	struct conf_named_engine *engines;
@@ -200,6 +211,23 @@ void conf_print(const struct conf *conf, struct buf *out);
 void conf_print_json(const struct conf *conf, struct buf *out);
 /* The reference documentation (Markdown) from the schema table. */
 void conf_print_docs(struct buf *out);
+
+/*
+ * What a reload from `old` to `new` means; a line for each difference goes to
+ * `report` where it is not NULL. Secrets are not in it.
+ */
+enum conf_change {
+	CONF_CHANGE_NONE,
+	CONF_CHANGE_LIVE,    /* takes effect at once, models' own settings too */
+	CONF_CHANGE_MODELS,  /* models came or went, or some must start anew */
+	CONF_CHANGE_RESTART, /* something that only a restart can change */
+};
+enum conf_change conf_compare(const struct conf *old, const struct conf *new, struct buf *report);
+
+/* The same in every value (where it stands in the file does not count). */
+bool conf_model_equal(const struct conf_model *a, const struct conf_model *b);
+/* NONE, LIVE, or MODELS where an engine that runs for `a` does not serve for `b`. */
+enum conf_change conf_model_compare(const struct conf_model *a, const struct conf_model *b);
 
 const char *conf_engine_name(enum conf_engine engine);
 

@@ -1,0 +1,158 @@
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/units.h"
+#include "conf/check.h"
+#include "conf/split.h"
+
+static const struct choice *find_kind(const char *name)
+{
+	for (const struct choice *kind = schema_engine_kinds; kind->name; kind++)
+		if (strcmp(kind->name, name) == 0)
+			return kind;
+	return NULL;
+}
+
+static const struct conf_named_engine *find_engine(const struct conf *conf, const char *name)
+{
+	for (size_t i = 0; i < conf->engine_count; i++)
+		if (strcmp(conf->engines[i].name, name) == 0)
+			return &conf->engines[i];
+	return NULL;
+}
+
+static const char *nearest_engine(const struct conf *conf, const char *name)
+{
+	const char *nearest = "llama-server or command";
+	unsigned best = 5;
+
+	for (const struct choice *kind = schema_engine_kinds; kind->name; kind++) {
+		unsigned distance = str_distance(str_from(name), str_from(kind->name));
+		if (distance < best) {
+			best = distance;
+			nearest = kind->name;
+		}
+	}
+	for (size_t i = 0; i < conf->engine_count; i++) {
+		unsigned distance = str_distance(str_from(name), str_from(conf->engines[i].name));
+		if (distance < best) {
+			best = distance;
+			nearest = conf->engines[i].name;
+		}
+	}
+	return nearest;
+}
+
+/* False where it was not given and cannot be told. */
+static bool tell_engine(struct conf_model *model, const struct node *node,
+                        struct problems *problems)
+{
+	bool gguf = false;
+
+	if (model->engine_name)
+		return true;
+	if (model->file) {
+		size_t length = strlen(model->file);
+		gguf = length >= 5 && str_equal_nocase(str_from(model->file + length - 5), STR(".gguf"));
+	}
+	if (model->cmd_argv.count || gguf) {
+		model->engine_name = xstrdup(model->cmd_argv.count ? "command" : "llama-server");
+		return true;
+	}
+	if (model->file)
+		problem_error(problems, check_place(node, "file"),
+		              "models.%s: the file does not tell which engine runs it; try: engine: "
+		              "llama-server",
+		              model->name);
+	else
+		problem_error(problems, check_place(node, ""),
+		              "models.%s: neither file nor cmd; try: file: ~/models/NAME.gguf",
+		              model->name);
+	return false;
+}
+
+static bool settle_engine(const struct conf *conf, struct conf_model *model,
+                          const struct node *node, struct problems *problems)
+{
+	struct place at = check_place(node, "engine");
+	char said[EXCERPT];
+
+	if (!tell_engine(model, node, problems))
+		return false;
+	const struct conf_named_engine *engine = find_engine(conf, model->engine_name);
+	if (engine) {
+		model->engine = engine->kind;
+		model->engine_path = xstrdup(engine->path);
+		return true;
+	}
+	const struct choice *kind = find_kind(model->engine_name);
+	if (!kind) {
+		problem_error(problems, at, "models.%s.engine: no engine '%s'; try: %s", model->name,
+		              excerpt(said, str_from(model->engine_name)),
+		              nearest_engine(conf, model->engine_name));
+		return false;
+	}
+	if (kind->unbuilt) {
+		problem_error(problems, at,
+		              "models.%s.engine: %s is not built yet in this version; try: %s",
+		              model->name, kind->name, kind->unbuilt);
+		return false;
+	}
+	model->engine = (enum conf_engine)kind->value;
+	return true;
+}
+
+/* What the engine runs: a command or a file. */
+static void check_source(const struct conf_model *model, const struct node *node,
+                         struct problems *problems)
+{
+	bool command = model->engine == CONF_ENGINE_COMMAND;
+
+	if (command && model->cmd_argv.count == 0)
+		problem_error(problems, check_place(node, "engine"),
+		              "models.%s: engine: command without cmd; try: cmd: \"my-server --port "
+		              "${PORT}\"",
+		              model->name);
+	if (!command && model->cmd_argv.count)
+		problem_error(problems, check_place(node, "cmd"),
+		              "models.%s.cmd: %s is started by its engine, not by a command; try: args, "
+		              "or engine: command",
+		              model->name, conf_engine_name(model->engine));
+	if (!command && !model->file)
+		problem_error(problems, check_place(node, "engine"),
+		              "models.%s: %s without file; try: file: ~/models/NAME.gguf", model->name,
+		              conf_engine_name(model->engine));
+}
+
+static void check_context(const struct conf_model *model, const struct node *node,
+                          struct problems *problems)
+{
+	if (model->context_max == CONF_AUTO || model->context_min <= model->context_max)
+		return;
+	problem_error(problems, check_place(node, "context"),
+	              "models.%s.context: min %lld is more than max %lld; try: {min: %lld, max: %lld}",
+	              model->name, (long long)model->context_min, (long long)model->context_max,
+	              (long long)model->context_max, (long long)model->context_min);
+}
+
+void check_model(struct conf *conf, struct conf_model *model, const struct node *node,
+                 struct problems *problems)
+{
+	char size[UNITS_TEXT];
+
+	if (model->cmd_argv.count) {
+		struct buf line = BUF_INIT;
+		split_join(&model->cmd_argv, &line);
+		model->cmd = xstrndup(buf_cstr(&line), buf_length(&line));
+		buf_release(&line);
+	}
+	if (settle_engine(conf, model, node, problems))
+		check_source(model, node, problems);
+	check_context(model, node, problems);
+	if (conf->memory_limit_bytes != CONF_AUTO && !model->pin &&
+	    model->footprint_bytes > conf->memory_limit_bytes)
+		problem_warn(problems, check_place(node, "footprint"),
+		             "models.%s.footprint: more than memory.limit, so it never loads; try: "
+		             "limit: %s",
+		             model->name, units_size(size, model->footprint_bytes));
+}

@@ -1,0 +1,197 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "conf/check.h"
+
+enum { KEYS_MAX = 1024 };
+
+/* A word by which a client may ask for a model, and where it was given. */
+struct name {
+	uint64_t hash;
+	const char *text;
+	struct place at;
+	const char *kind; /* "a model", ... */
+};
+
+struct names {
+	struct name *items;
+	size_t count;
+};
+
+static void add(struct names *names, const char *text, struct place at, const char *kind)
+{
+	names->items[names->count++] =
+		(struct name){ str_hash(str_from(text)), text, at, kind };
+}
+
+static size_t count_all(const struct conf *conf)
+{
+	size_t count = conf->model_count + conf->alias_count;
+
+	for (size_t i = 0; i < conf->model_count; i++)
+		count += conf->models[i].aliases.count;
+	return count;
+}
+
+static struct names collect(const struct conf *conf, const struct node *root)
+{
+	struct names names = { xcalloc(count_all(conf) + 1, sizeof(struct name)), 0 };
+	const struct node *models = node_child(root, "models");
+	const struct node *aliases = node_child(root, "aliases");
+	const struct node *node = models ? models->first : NULL;
+
+	for (size_t i = 0; i < conf->model_count; i++, node = node->next) {
+		const struct conf_model *model = &conf->models[i];
+		const struct node *list = node_child(node, "aliases");
+		const struct node *item = list && list->kind == NODE_LIST ? list->first : list;
+		add(&names, model->name, node->key->at, "a model");
+		for (size_t j = 0; j < model->aliases.count; j++, item = item->next)
+			add(&names, model->aliases.items[j], item->at, "an alias of a model");
+	}
+	node = aliases ? aliases->first : NULL;
+	for (size_t i = 0; i < conf->alias_count; i++, node = node->next)
+		add(&names, conf->aliases[i].name, node->key->at, "an alias");
+	return names;
+}
+
+static int by_text_and_place(const void *left, const void *right)
+{
+	const struct name *a = left, *b = right;
+
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	int order = strcmp(a->text, b->text);
+	if (order)
+		return order;
+	if (a->at.line != b->at.line)
+		return a->at.line < b->at.line ? -1 : 1;
+	return a->at.column < b->at.column ? -1 : a->at.column > b->at.column;
+}
+
+static void check_once(const struct conf *conf, const struct node *root, struct problems *problems)
+{
+	struct names names = collect(conf, root);
+
+	qsort(names.items, names.count, sizeof(*names.items), by_text_and_place);
+	for (size_t i = 1; i < names.count; i++) {
+		const struct name *first = &names.items[i - 1], *again = &names.items[i];
+		char shown[EXCERPT];
+		if (strcmp(first->text, again->text) != 0)
+			continue;
+		problem_error(problems, again->at,
+		              "'%s' is %s's name already, in line %u; try: another name",
+		              excerpt(shown, str_from(again->text)), first->kind, first->at.line);
+	}
+	free(names.items);
+}
+
+static bool is_model(const struct conf *conf, const char *name)
+{
+	for (size_t i = 0; i < conf->model_count; i++)
+		if (strcmp(conf->models[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void refuse_unknown(const struct conf *conf, struct problems *problems, struct place at,
+                           const char *where, const char *name)
+{
+	const char *nearest = NULL;
+	unsigned best = UINT32_MAX;
+	char shown[EXCERPT];
+
+	for (size_t i = 0; i < conf->model_count; i++) {
+		unsigned distance = str_distance(str_from(name), str_from(conf->models[i].name));
+		if (distance < best) {
+			best = distance;
+			nearest = conf->models[i].name;
+		}
+	}
+	problem_error(problems, at, "%s: no model '%s'; try: %s", where,
+	              excerpt(shown, str_from(name)), nearest ? nearest : "a name under models");
+}
+
+/* Where the i-th text of a list stands, which may be a single text. */
+static struct place item_place(const struct node *parent, const char *key, size_t index)
+{
+	const struct node *list = node_child(parent, key);
+	const struct node *item = list && list->kind == NODE_LIST ? list->first : list;
+
+	while (item && index--)
+		item = item->next;
+	return item ? item->at : check_place(parent, key);
+}
+
+static void check_alias(const struct conf *conf, const struct conf_alias *alias,
+                        const struct node *node, struct problems *problems)
+{
+	char where[300];
+
+	snprintf(where, sizeof(where), "aliases.%s", alias->name);
+	if (alias->model && alias->models.count)
+		problem_error(problems, check_place(node, "model"),
+		              "%s: both model and models; try: models alone", where);
+	else if (!alias->model && alias->models.count == 0)
+		problem_error(problems, check_place(node, ""),
+		              "%s: it stands for no model; try: model: NAME", where);
+	if (alias->model && !is_model(conf, alias->model))
+		refuse_unknown(conf, problems, check_place(node, "model"), where, alias->model);
+	for (size_t i = 0; i < alias->models.count; i++)
+		if (!is_model(conf, alias->models.items[i]))
+			refuse_unknown(conf, problems, item_place(node, "models", i), where,
+			               alias->models.items[i]);
+}
+
+/* Once checked, `model` is `models` of one. */
+static void settle_alias(struct conf_alias *alias)
+{
+	if (!alias->model || alias->models.count)
+		return;
+	alias->models.items = xcalloc(1, sizeof(char *));
+	alias->models.items[0] = alias->model;
+	alias->models.count = 1;
+	alias->model = NULL;
+}
+
+static void check_key(const struct conf *conf, size_t index, const struct node *node,
+                      struct problems *problems)
+{
+	const struct conf_key *key = &conf->keys[index];
+	char where[64];
+
+	snprintf(where, sizeof(where), "api_keys[%zu]", index);
+	for (size_t i = 0; i < index; i++) {
+		if (strcmp(conf->keys[i].key, key->key) == 0)
+			problem_error(problems, check_place(node, "key"),
+			              "%s.key: the same secret as in api_keys[%zu]; try: another one",
+			              where, i);
+		if (strcmp(conf->keys[i].name, key->name) == 0)
+			problem_error(problems, check_place(node, "name"),
+			              "%s.name: the same name as in api_keys[%zu]; try: another one",
+			              where, i);
+	}
+	for (size_t i = 0; i < key->models.count; i++)
+		if (conf_resolve(conf, str_from(key->models.items[i]), NULL) < 0)
+			refuse_unknown(conf, problems, item_place(node, "models", i), where,
+			               key->models.items[i]);
+}
+
+void check_names(struct conf *conf, const struct node *root, struct problems *problems)
+{
+	const struct node *aliases = node_child(root, "aliases");
+	const struct node *keys = node_child(root, "api_keys");
+	const struct node *node = aliases ? aliases->first : NULL;
+
+	check_once(conf, root, problems);
+	for (size_t i = 0; i < conf->alias_count; i++, node = node->next) {
+		check_alias(conf, &conf->aliases[i], node, problems);
+		settle_alias(&conf->aliases[i]);
+	}
+	node = keys ? keys->first : NULL;
+	if (conf->key_count > KEYS_MAX) /* each is compared with each, and with every request's */
+		problem_error(problems, keys->key->at, "api_keys: more than %d; try: fewer", KEYS_MAX);
+	for (size_t i = 0; i < conf->key_count && i < KEYS_MAX; i++, node = node->next)
+		check_key(conf, i, node, problems);
+}

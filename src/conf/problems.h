@@ -1,0 +1,51 @@
+#ifndef CONF_PROBLEMS_H
+#define CONF_PROBLEMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+/*
+ * problems - what is wrong with a file, and where.
+ *
+ * Each is one line, "path:line:column: error: what; try: what instead", lines
+ * and columns from 1. The first 32 are kept and the rest are counted: whoever
+ * mended 32 runs the check again anyway. They print in the order of the file,
+ * whatever the order in which they were found.
+ */
+enum { PROBLEMS_MAX = 32 };
+
+struct place {
+	uint32_t line, column; /* 0 = the file as a whole */
+};
+
+struct problem {
+	struct place at;
+	bool warning;
+	char *text;
+};
+
+struct problems {
+	const char *path; /* borrowed */
+	struct problem items[PROBLEMS_MAX];
+	size_t count;
+	size_t more;   /* not kept */
+	size_t errors; /* of all */
+};
+
+void problem_error(struct problems *problems, struct place at, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void problem_warn(struct problems *problems, struct place at, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Write them out, sorted, and free what they hold. `out` may be NULL. */
+void problems_finish(struct problems *problems, struct buf *out);
+
+/* What a file said, fit for a message: cut short, control bytes shown as '?'. Returns `out`. */
+enum { EXCERPT = 64 };
+const char *excerpt(char out[EXCERPT], struct str text);
+
+#endif

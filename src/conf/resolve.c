@@ -1,0 +1,115 @@
+#include <string.h>
+
+#include "base/buf.h"
+#include "conf/conf.h"
+
+enum { NEAR_MAX = 3 };
+
+/* * matches any bytes, none too. Backtracks to the last * only, so it is quadratic at worst. */
+static bool matches(const char *pattern, struct str name)
+{
+	const char *star = NULL;
+	size_t i = 0, resume = 0;
+
+	while (i < name.length) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			resume = i;
+		} else if (*pattern == name.data[i] && *pattern) {
+			pattern++;
+			i++;
+		} else if (star) {
+			pattern = star;
+			i = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return *pattern == '\0';
+}
+
+static int find_exact(const struct conf *conf, struct str name)
+{
+	for (size_t i = 0; i < conf->model_count; i++)
+		if (str_is(name, conf->models[i].name))
+			return (int)i;
+	return -1;
+}
+
+static int find_alias(const struct conf *conf, struct str name)
+{
+	for (size_t i = 0; i < conf->alias_count; i++)
+		if (str_is(name, conf->aliases[i].name))
+			return find_exact(conf, str_from(conf->aliases[i].models.items[0]));
+	for (size_t i = 0; i < conf->model_count; i++) {
+		const struct conf_strings *aliases = &conf->models[i].aliases;
+		for (size_t j = 0; j < aliases->count; j++)
+			if (str_is(name, aliases->items[j]))
+				return (int)i;
+	}
+	return -1;
+}
+
+static int find_pattern(const struct conf *conf, struct str name)
+{
+	for (size_t i = 0; i < conf->model_count; i++) {
+		const struct conf_strings *aliases = &conf->models[i].aliases;
+		for (size_t j = 0; j < aliases->count; j++)
+			if (strchr(aliases->items[j], '*') && matches(aliases->items[j], name))
+				return (int)i;
+	}
+	return -1;
+}
+
+struct near_name {
+	const char *name;
+	unsigned distance;
+};
+
+/* Keep the nearest, first come first where they are as near. */
+static void consider(struct near_name best[NEAR_MAX], struct str name, const char *candidate)
+{
+	struct near_name moved = { candidate, str_distance(name, str_from(candidate)) };
+
+	for (size_t i = 0; i < NEAR_MAX; i++) {
+		if (best[i].name && best[i].distance <= moved.distance)
+			continue;
+		struct near_name pushed = best[i];
+		best[i] = moved;
+		moved = pushed;
+		if (!moved.name)
+			return;
+	}
+}
+
+static void find_near(const struct conf *conf, struct str name, struct buf *out)
+{
+	struct near_name best[NEAR_MAX] = { { NULL, 0 } };
+
+	for (size_t i = 0; i < conf->model_count; i++) {
+		const struct conf_strings *aliases = &conf->models[i].aliases;
+		consider(best, name, conf->models[i].name);
+		for (size_t j = 0; j < aliases->count; j++)
+			if (!strchr(aliases->items[j], '*'))
+				consider(best, name, aliases->items[j]);
+	}
+	for (size_t i = 0; i < conf->alias_count; i++)
+		consider(best, name, conf->aliases[i].name);
+	for (size_t i = 0; i < NEAR_MAX && best[i].name; i++)
+		buf_printf(out, "%s%s", i ? ", " : "", best[i].name);
+}
+
+int conf_resolve(const struct conf *conf, struct str name, struct buf *near)
+{
+	int found = find_exact(conf, name);
+
+	if (found < 0)
+		found = find_alias(conf, name);
+	if (found < 0)
+		found = find_pattern(conf, name);
+	if (found < 0 && near)
+		find_near(conf, name, near);
+	return found;
+}

@@ -1,0 +1,20 @@
+#ifndef CONF_SPLIT_H
+#define CONF_SPLIT_H
+
+#include "base/str.h"
+#include "conf/conf.h"
+
+/*
+ * split - a command line into words, as a POSIX shell would, without running
+ * one: blanks part, '...' and "..." hold together, \ takes the next byte as it
+ * is. Nothing is expanded: $ * ~ | & ; < > # are bytes like others.
+ *
+ * Returns NULL, or what is wrong with the line; then `out` is empty.
+ */
+const char *split_words(struct str line, struct conf_strings *out);
+
+/* The words as one line that splits into them again. */
+struct buf;
+void split_join(const struct conf_strings *words, struct buf *out);
+
+#endif
