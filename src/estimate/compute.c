@@ -90,7 +90,10 @@ static int64_t phase_feed_forward(const struct model_facts *facts, const struct 
 		return 0;
 	bool gated = !facts_trait(facts, FAMILY_NO_GATE);
 	int64_t wide = times(4, cells->tokens, facts->ff_most);
-	return bounded_sum(bounded_sum(s->inputs, bounded_product(gated ? 3 : 1, wide)), 3 * s->stream);
+	/* An encoder normalises after its layer, so what went in is still there. */
+	int64_t streams = facts_trait(facts, FAMILY_ENCODER) && !gated ? 4 : 3;
+	int64_t sum = bounded_sum(s->inputs, bounded_product(gated ? 3 : 1, wide));
+	return bounded_sum(sum, streams * s->stream);
 }
 
 static int64_t phase_experts(const struct model_facts *facts, const struct cells *cells,

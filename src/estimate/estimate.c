@@ -1,6 +1,7 @@
 #include "estimate/estimate.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,11 @@
 #define MIB (INT64_C(1) << 20)
 
 enum {
-	PROCESS_BYTES = 15 << 20,  /* measured: heap, threads and libraries' data of an idle server */
+	PROCESS_BYTES = 5 << 20,   /* measured: heap, threads and libraries' data of an idle server */
+	TOKEN_BYTES = 100,         /* measured: a vocabulary's texts and tables, for each token */
 	SIGMA_KNOWN_PERCENT = 3,
 	SIGMA_UNKNOWN_PERCENT = 15,
+	SIGMA_LEAST_BYTES = 4 << 20,
 	LOWER_PERCENT = 70,
 };
 
@@ -99,6 +102,15 @@ static void total(struct footprint *pool)
 	pool->total_bytes = bounded_sum(sum, pool->overhead_bytes);
 }
 
+/* A server without its buffers; llama_context::output_reserve() has a row for each sequence. */
+static int64_t process_bytes(const struct model_facts *facts, const struct cells *cells)
+{
+	int64_t row = facts_trait(facts, FAMILY_ENCODER) ? 0 : larger(facts->vocab, 0);
+	int64_t rows = bounded_product(4 * cells->sequences, row + larger(facts->embedding_length, 0));
+	int64_t vocabulary = bounded_product(TOKEN_BYTES, larger(facts->token_count, 0));
+	return bounded_sum(PROCESS_BYTES, bounded_sum(vocabulary, rows));
+}
+
 static void size_parts(const struct model_facts *facts, const struct estimate_params *params,
                        const struct cells *cells, const struct placement *placement,
                        struct estimate *out)
@@ -112,7 +124,7 @@ static void size_parts(const struct model_facts *facts, const struct estimate_pa
 	out->kv_bytes_per_token = kv_token_bytes(facts, cells, params);
 	out->device.compute_bytes = compute_device_bytes(facts, cells, params, placement);
 	out->host.compute_bytes = compute_host_bytes(facts, cells, params, placement);
-	out->host.overhead_bytes = PROCESS_BYTES;
+	out->host.overhead_bytes = process_bytes(facts, cells);
 	if (placement_any(facts, placement))
 		out->device.overhead_bytes = DEVICE_CONSTANT_BYTES;
 }
@@ -135,9 +147,11 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	out->base_bytes = params->lazy_kv ? sum - kv : sum;
 	out->per_request_bytes = params->lazy_kv ? kv / cells->sequences : 0;
 	out->steady_bytes = sum;
-	out->peak_bytes = bounded_sum(out->base_bytes, weights->passing_bytes - weights->kept_bytes);
-	out->peak_bytes = larger(out->peak_bytes, out->base_bytes);
-	out->sigma_bytes = out->base_bytes / 100 * percent + (device ? DEVICE_SIGMA_BYTES : 0);
+	/* What reading holds in addition is given back before the caches are made. */
+	int64_t reading = bounded_sum(out->host.weights_bytes, out->host.overhead_bytes);
+	out->peak_bytes = larger(out->base_bytes, bounded_sum(reading, weights->passing_bytes));
+	out->sigma_bytes = larger(out->base_bytes / 100 * percent, SIGMA_LEAST_BYTES);
+	out->sigma_bytes += device ? DEVICE_SIGMA_BYTES : 0;
 	int64_t most = larger(out->steady_bytes, out->peak_bytes);
 	out->upper_bytes = bounded_sum(most, out->sigma_bytes / 3 * 7); /* 2.33 sigma: 99 % */
 	out->lower_bytes = out->base_bytes / 100 * LOWER_PERCENT;
@@ -175,6 +189,20 @@ int estimate_gguf(const struct byte_source *source, const struct estimate_params
 	return estimate_parts(source, 1, params, out, err);
 }
 
+/* llama_model_loader's own checks of a split model. */
+static int check_split(const struct model_facts *facts, uint32_t count, struct err *err)
+{
+	if (count == 1)
+		return 0;
+	if (facts->split_number != 0 || facts->split_count != count)
+		return err_set(err, -EBADMSG, "malformed: the first of %u parts says it is part %" PRId64
+		               " of %" PRId64, count, facts->split_number + 1, facts->split_count);
+	if (facts->split_tensors >= 0 && facts->split_tensors != facts->tensor_count)
+		return err_set(err, -EBADMSG, "malformed: %" PRId64 " tensors in all parts, not %" PRId64,
+		               facts->tensor_count, facts->split_tensors);
+	return 0;
+}
+
 int estimate_parts(const struct byte_source *parts, uint32_t count,
                    const struct estimate_params *params, struct estimate *out, struct err *err)
 {
@@ -185,6 +213,8 @@ int estimate_parts(const struct byte_source *parts, uint32_t count,
 	facts_init(facts);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = facts_add(facts, walk, &parts[i], err);
+	if (rc == 0)
+		rc = check_split(facts, count, err);
 	if (rc == 0)
 		rc = facts_resolve(facts, err);
 	if (rc == 0)

@@ -265,22 +265,28 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	return 0;
 }
 
+/* A later part of a split model: its keys are the first one's, but for its place. */
 static int visit_later_entry(void *ctx, const struct gguf_entry *entry, struct err *err)
 {
-	(void)ctx, (void)entry, (void)err;
+	struct model_facts *facts = ctx;
+
+	if (str_is(entry->key, "split.no") && entry->integer != facts->files)
+		return err_set(err, -EBADMSG, "malformed: it is part %" PRId64 " where part %" PRId64
+		               " should be", entry->integer + 1, facts->files + 1);
 	return 0;
 }
 
 int facts_add(struct model_facts *facts, struct gguf_walk *walk, const struct byte_source *source,
               struct err *err)
 {
-	bool first = facts->tensors.file_bytes == 0;
+	bool first = facts->files == 0;
 	struct gguf_visitor visitor = { facts, first ? visit_entry : visit_later_entry, visit_tensor };
 	struct gguf_summary summary;
 
 	int rc = gguf_walk_file(walk, source, &visitor, &summary, err);
 	if (rc < 0)
 		return rc;
+	facts->files++;
 	facts->tensors.file_bytes = bounded_sum(facts->tensors.file_bytes, (int64_t)source->size);
 	facts->tensors.missing_bytes = bounded_sum(facts->tensors.missing_bytes, summary.missing_bytes);
 	if (!first || !facts->architecture_late || facts->architecture[0] == '\0')

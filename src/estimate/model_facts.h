@@ -101,6 +101,7 @@ struct model_facts {
 	struct layer_values recurrent_layers;
 	struct tensor_sums tensors;
 	int64_t tensor_count;
+	int64_t files;          /* walked */
 
 	/* resolved: */
 	const struct family *family; /* NULL = unknown architecture */
