@@ -1,0 +1,84 @@
+#include <string.h>
+
+#include "api/inside.h"
+#include "api/memory.h"
+#include "base/units.h"
+
+/*
+ * The loop answers this, so a stuck loop does not answer at all. What is left to
+ * find out is whether the arbiter still takes events and the samples come.
+ */
+static const int64_t stuck_after_us = 30 * US_PER_S;
+
+void handle_health(struct api *api, struct call *call, const char *name)
+{
+	struct api_now now;
+
+	(void)name;
+	api->host.now(api->host.ctx, &now);
+	int64_t step_age = now.now_us - now.stepped_at_us;
+	int64_t sampled_at = now.sampled_at_us ? now.sampled_at_us : api->options.started_at_us;
+	int64_t sample_age = now.now_us - sampled_at;
+	bool step_ok = step_age < stuck_after_us, sample_ok = sample_age < stuck_after_us;
+	const char *status = !step_ok     ? "the arbiter takes no events"
+	                     : !sample_ok ? "the machine's memory cannot be read"
+	                     : now.draining ? "draining"
+	                                    : "ok";
+
+	api_reply(call, step_ok && sample_ok ? 200 : 503,
+	          json_pack("{s:s, s:b, s:I, s:I, s:I, s:s}", "status", status, "draining", now.draining,
+	                    "step_age_ms", (json_int_t)(step_age / US_PER_MS), "sample_age_ms",
+	                    (json_int_t)(sample_age / US_PER_MS), "up_ms",
+	                    (json_int_t)((now.now_us - api->options.started_at_us) / US_PER_MS),
+	                    "version", api->options.version));
+}
+
+void handle_memory(struct api *api, struct call *call, const char *name)
+{
+	const struct conf *conf = api->host.conf(api->host.ctx);
+	const struct sample *sample = api->host.sample(api->host.ctx);
+	struct api_now now;
+
+	(void)name;
+	if (!sample) {
+		call_error(call, 503, "no_sample", "the machine's memory was not read yet", NULL);
+		return;
+	}
+	api->host.now(api->host.ctx, &now);
+	json_t *json = memory_json(&(struct memory_input){
+		.arbiter = api->host.arbiter(api->host.ctx),
+		.sample = sample,
+		.baseline_bytes = now.baseline_bytes,
+		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
+	});
+	json_object_set_new(json, "sampled_at_ms", json_integer(api_epoch_ms(api, now.sampled_at_us)));
+	api_reply(call, 200, json);
+}
+
+void handle_config(struct api *api, struct call *call, const char *name)
+{
+	const struct conf_key *key = call_key(call);
+	struct buf json = BUF_INIT;
+
+	(void)name;
+	if (key && key->role != CONF_ROLE_ADMIN) {
+		call_error(call, 403, "forbidden", "the configuration needs role admin", NULL);
+		return;
+	}
+	conf_print_json(api->host.conf(api->host.ctx), &json);
+	call_reply(call, 200, "application/json", buf_str(&json));
+	buf_release(&json);
+}
+
+void handle_reload(struct api *api, struct call *call, const char *name)
+{
+	struct buf report = BUF_INIT;
+
+	(void)name;
+	if (api->host.reload(api->host.ctx, &report) < 0)
+		call_error(call, 400, "bad_configuration", buf_cstr(&report), "cotenant check");
+	else
+		api_reply(call, 200, json_pack("{s:b, s:o}", "reloaded", 1, "report",
+		                               json_lossy(buf_str(&report))));
+	buf_release(&report);
+}

@@ -1,0 +1,55 @@
+#include "api/estimate_json.h"
+
+#include "api/value.h"
+#include "base/str.h"
+
+static json_t *footprint_json(const struct footprint *f)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes", (json_int_t)f->weights_bytes,
+	                 "kv_bytes", (json_int_t)f->kv_bytes, "recurrent_bytes",
+	                 (json_int_t)f->recurrent_bytes, "compute_bytes", (json_int_t)f->compute_bytes,
+	                 "overhead_bytes", (json_int_t)f->overhead_bytes, "total_bytes",
+	                 (json_int_t)f->total_bytes);
+}
+
+static json_t *flags_json(const char *flags)
+{
+	struct str rest = str_from(flags);
+	json_t *array = json_array();
+
+	while (rest.length) {
+		struct str flag = str_trim(str_cut(rest, ',', &rest));
+		if (flag.length)
+			json_array_append_new(array, json_lossy(flag));
+	}
+	return array;
+}
+
+json_t *estimate_json(const struct estimate *e)
+{
+	json_t *host = footprint_json(&e->host), *json = json_object();
+
+	json_object_set_new(host, "cache_limit_bytes", json_integer(e->cache_limit_bytes));
+	json_object_set_new(json, "architecture", json_lossy(str_from(e->architecture)));
+	json_object_set_new(json, "quantisation", json_lossy(str_from(e->quantisation)));
+	json_object_set_new(json, "name", json_name(e->name));
+	json_object_set_new(json, "parameters", json_integer(e->parameters));
+	json_object_set_new(json, "layers", json_integer(e->layers));
+	json_object_set_new(json, "trained_context", json_integer(e->trained_context));
+	json_object_set_new(json, "encoder", json_boolean(e->is_encoder));
+	json_object_set_new(json, "file_bytes", json_integer(e->file_bytes));
+	json_object_set_new(json, "pools", json_pack("{s:o, s:o}", "device", footprint_json(&e->device),
+	                                             "host", host));
+	json_object_set_new(json, "kv_bytes_per_token", json_integer(e->kv_bytes_per_token));
+	json_object_set_new(json, "base_bytes", json_integer(e->base_bytes));
+	json_object_set_new(json, "per_request_bytes", json_integer(e->per_request_bytes));
+	json_object_set_new(json, "steady_bytes", json_integer(e->steady_bytes));
+	json_object_set_new(json, "peak_bytes", json_integer(e->peak_bytes));
+	json_object_set_new(json, "upper_bytes", json_integer(e->upper_bytes));
+	json_object_set_new(json, "lower_bytes", json_integer(e->lower_bytes));
+	json_object_set_new(json, "sigma_bytes", json_integer(e->sigma_bytes));
+	json_object_set_new(json, "confidence", json_real(e->confidence));
+	json_object_set_new(json, "source", json_string(estimate_source_name(e->source)));
+	json_object_set_new(json, "flags", flags_json(e->flags));
+	return json;
+}

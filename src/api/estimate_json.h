@@ -1,0 +1,11 @@
+#ifndef API_ESTIMATE_JSON_H
+#define API_ESTIMATE_JSON_H
+
+#include <jansson.h>
+
+#include "estimate/estimate.h"
+
+/* estimate_json - a footprint as `cotenant estimate --json` and `show` give it. A new reference. */
+json_t *estimate_json(const struct estimate *estimate);
+
+#endif

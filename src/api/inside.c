@@ -1,0 +1,137 @@
+#include "api/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+void api_reply(struct call *call, int status, json_t *value)
+{
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	struct buf body = BUF_INIT;
+
+	buf_printf(&body, "%s\n", text ? text : "null");
+	free(text);
+	json_decref(value);
+	call_reply(call, status, "application/json", buf_str(&body));
+	buf_release(&body);
+}
+
+/* ---- who sees what ---- */
+
+static bool is_limited(const struct call *call)
+{
+	const struct conf_key *key = call_key(call);
+	return key && key->role != CONF_ROLE_ADMIN;
+}
+
+bool api_may_see(const struct api *api, const struct call *call, uint32_t model)
+{
+	const struct conf_key *key = call_key(call);
+
+	if (!is_limited(call) || key->models.count == 0)
+		return true;
+	const struct conf_model *conf_model = api_conf_model(api, model);
+	const struct conf *conf = api->host.conf(api->host.ctx);
+	for (size_t i = 0; conf_model && i < key->models.count; i++) {
+		int allowed = conf_resolve(conf, str_from(key->models.items[i]), NULL);
+		if (allowed >= 0 && &conf->models[allowed] == conf_model)
+			return true;
+	}
+	return false;
+}
+
+bool api_may_see_key(const struct call *call, const char *key_name)
+{
+	return !is_limited(call) || (key_name && strcmp(call_key(call)->name, key_name) == 0);
+}
+
+const struct conf_model *api_conf_model(const struct api *api, uint32_t model)
+{
+	const struct conf *conf = api->host.conf(api->host.ctx);
+	return model < conf->model_count ? &conf->models[model] : NULL;
+}
+
+/* ---- models by name ---- */
+
+void api_no_model(struct api *api, struct call *call, const char *name)
+{
+	struct buf near = BUF_INIT, message = BUF_INIT;
+
+	buf_printf(&message, "there is no model '%.200s'", name);
+	/* A caller that sees only some models is not told the names of the others. */
+	if (!is_limited(call) || call_key(call)->models.count == 0) {
+		conf_resolve(api->host.conf(api->host.ctx), str_from(name), &near);
+		if (buf_length(&near))
+			buf_printf(&message, "; nearest: %s", buf_cstr(&near));
+	}
+	call_error(call, 404, "model_not_found", buf_cstr(&message), "cotenant ls");
+	buf_release(&message);
+	buf_release(&near);
+}
+
+uint32_t api_resolve(struct api *api, struct call *call, const char *name, struct model_view *out)
+{
+	int found = conf_resolve(api->host.conf(api->host.ctx), str_from(name), NULL);
+	uint32_t model = found < 0 ? MODEL_NONE : (uint32_t)found;
+
+	if (model != MODEL_NONE && api_may_see(api, call, model) &&
+	    arbiter_model(api->host.arbiter(api->host.ctx), model, out))
+		return model;
+	api_no_model(api, call, name);
+	return MODEL_NONE;
+}
+
+/* ---- values ---- */
+
+int64_t api_epoch_ms(const struct api *api, int64_t at_us)
+{
+	struct api_now now;
+
+	if (at_us == 0)
+		return 0;
+	api->host.now(api->host.ctx, &now);
+	return (at_us + now.wall_offset_us) / US_PER_MS;
+}
+
+static const char *model_of(const struct api *api, uint32_t model)
+{
+	return model == MODEL_NONE ? NULL : api->names.model(api->names.ctx, model);
+}
+
+static json_t *public_id(const struct api *api, uint64_t sequence)
+{
+	char text[API_ID_BYTES];
+	return sequence ? json_string(api_id(api, text, sequence)) : json_null();
+}
+
+json_t *api_decision_json(const struct api *api, const struct decision *d)
+{
+	struct buf text = BUF_INIT;
+	json_t *json = json_object();
+
+	decision_text(d, &api->names, &text);
+	json_object_set_new(json, "sequence", json_integer((json_int_t)d->sequence));
+	json_object_set_new(json, "at_ms", json_integer(api_epoch_ms(api, d->at_us)));
+	json_object_set_new(json, "kind", json_string(decision_kind_name(d->kind)));
+	json_object_set_new(json, "reason", d->reason ? json_string(reason_name(d->reason)) : json_null());
+	json_object_set_new(json, "model", json_name(model_of(api, d->model)));
+	json_object_set_new(json, "for_model", json_name(model_of(api, d->for_model)));
+	json_object_set_new(json, "request", public_id(api, d->request));
+	json_object_set_new(json, "instance", public_id(api, d->instance));
+	json_object_set_new(json, "fail", d->fail ? json_string(fail_name(d->fail)) : json_null());
+	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
+	json_object_set_new(json, "need_bytes", json_integer(d->need_bytes));
+	json_object_set_new(json, "room_bytes", json_integer(d->room_bytes));
+	json_object_set_new(json, "held_bytes", json_integer(d->held_bytes));
+	json_object_set_new(json, "foreign_bytes", json_integer(d->foreign_bytes));
+	json_object_set_new(json, "capacity_bytes", json_integer(d->capacity_bytes));
+	json_object_set_new(json, "measured_bytes", json_integer(d->measured_bytes));
+	json_object_set_new(json, "wait_ms", json_integer(d->wait_us / US_PER_MS));
+	json_object_set_new(json, "load_ms", json_integer(d->load_us / US_PER_MS));
+	json_object_set_new(json, "idle_ms", json_integer(d->idle_us / US_PER_MS));
+	json_object_set_new(json, "queued", json_integer(d->queued));
+	json_object_set_new(json, "running", json_integer(d->running));
+	buf_release(&text);
+	return json;
+}

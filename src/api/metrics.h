@@ -1,0 +1,60 @@
+#ifndef API_METRICS_H
+#define API_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "core/fail.h"
+
+/*
+ * metrics - counts and histograms, and the text that Prometheus reads.
+ *
+ * What the arbiter counts is read from it when asked; here is what only the
+ * outside sees: how long requests waited, what became of them, what a decision
+ * cost. Times go in as microseconds and come out as seconds.
+ *
+ * Writing: metric_head() once a family, then its samples, so that all samples
+ * of a family stand together, as the format wants.
+ */
+enum { HISTOGRAM_BUCKETS_MAX = 16 };
+
+struct histogram {
+	const int64_t *bounds_us; /* rising; the last bucket, +Inf, has none */
+	uint32_t bounds;
+	uint64_t count[HISTOGRAM_BUCKETS_MAX + 1];
+	int64_t sum_us;
+};
+
+struct metrics {
+	struct histogram wait;       /* arrival to dispatch */
+	struct histogram load;       /* of engines */
+	struct histogram first_byte; /* arrival to the engine's first byte */
+	struct histogram duration;   /* arrival to end */
+	struct histogram step;       /* one arbiter step */
+	uint64_t (*outcome)[FAIL_COUNT]; /* by model, the last row for requests of none */
+	uint32_t models;
+};
+
+void metrics_init(struct metrics *metrics, uint32_t models);
+void metrics_release(struct metrics *metrics);
+void histogram_add(struct histogram *histogram, int64_t us);
+/* `model` beyond the table counts as none. */
+void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail);
+
+enum metric_type { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM };
+
+struct label {
+	const char *name; /* NULL ends a list */
+	const char *value;
+};
+
+void metric_head(struct buf *out, const char *name, enum metric_type type, const char *help);
+/* `labels` may be NULL. */
+void metric_int(struct buf *out, const char *name, const struct label *labels, int64_t value);
+void metric_seconds(struct buf *out, const char *name, const struct label *labels, int64_t us);
+/* Head and samples. */
+void metric_histogram(struct buf *out, const char *name, const char *help,
+                      const struct histogram *histogram);
+
+#endif

@@ -1,0 +1,187 @@
+#include <string.h>
+
+#include "api/estimate_json.h"
+#include "api/inside.h"
+#include "base/units.h"
+
+/* All requests at once on top of an idle model. */
+static int64_t steady_bytes(const struct model_spec *spec)
+{
+	return amount_total(&spec->base) + (int64_t)spec->slots * amount_total(&spec->per_request);
+}
+
+/* Without a plan: whether a load would be admitted, by the numbers alone. */
+static enum fits rough_fit(const struct api *api, const struct model_view *model)
+{
+	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	struct pool_view pool;
+
+	if (!id_is_none(model->instance) || arbiter_pools(arbiter) == 0)
+		return FITS_NOW;
+	arbiter_pool(arbiter, 0, &pool);
+	int64_t peak = amount_total(&model->spec->peak);
+	if (peak <= pool.free_bytes)
+		return FITS_NOW;
+	return amount_total(&model->spec->lower) <= pool.free_bytes + pool.held_bytes ? FITS_AFTER_EVICTION
+	                                                                              : FITS_NEVER;
+}
+
+static bool is_at_work(const struct model_view *model)
+{
+	return model->state != MODEL_UNLOADED || model->queued > 0;
+}
+
+static json_t *strings_json(const struct conf_strings *strings)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < strings->count; i++)
+		json_array_append_new(array, json_lossy(str_from(strings->items[i])));
+	return array;
+}
+
+static void add_settings(const struct api *api, json_t *json, const struct model_view *model,
+                         uint32_t index)
+{
+	const struct conf_model *conf = api_conf_model(api, index);
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+	int64_t context_max = conf && conf->context_max > 0 ? conf->context_max
+	                      : estimate                    ? estimate->trained_context
+	                                                    : 0;
+
+	json_object_set_new(json, "engine", json_string(conf ? conf_engine_name(conf->engine) : ""));
+	json_object_set_new(json, "device", json_name(conf ? conf->device : NULL));
+	json_object_set_new(json, "context", json_integer(model->context_tokens ? model->context_tokens
+	                                                                        : model->spec->context_tokens));
+	json_object_set_new(json, "context_max", json_integer(context_max));
+	json_object_set_new(json, "slots", json_integer(model->slots ? model->slots : model->spec->slots));
+	json_object_set_new(json, "priority", json_string(priority_name(model->spec->priority)));
+	json_object_set_new(json, "weight", json_real(model->spec->weight_milli / 1000.0));
+	json_object_set_new(json, "aliases", conf ? strings_json(&conf->aliases) : json_array());
+	json_object_set_new(json, "file_bytes", json_integer(estimate ? estimate->file_bytes : 0));
+}
+
+/* What `ps` prints, and what the numbers were made of. */
+json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index)
+{
+	char id[API_ID_BYTES];
+	const struct model_spec *spec = model->spec;
+	json_t *json = json_object();
+
+	json_object_set_new(json, "name", json_lossy(str_from(spec->name)));
+	json_object_set_new(json, "state", json_string(model_state_name(model->state)));
+	json_object_set_new(json, "reason", model->reason ? json_string(reason_name(model->reason))
+	                                                  : json_null());
+	json_object_set_new(json, "pid", model->pid > 0 ? json_integer(model->pid) : json_null());
+	add_settings(api, json, model, index);
+	json_object_set_new(json, "slots_used", json_integer(model->running));
+	json_object_set_new(json, "cached_tokens", json_integer(0));
+	json_object_set_new(json, "tokens_per_s", json_integer(0));
+	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(spec)));
+	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
+	json_object_set_new(json, "running", json_integer(model->running));
+	json_object_set_new(json, "queued", json_integer(model->queued));
+	json_object_set_new(json, "growths", json_integer(0));
+	json_object_set_new(json, "last_used_at_ms", json_integer(api_epoch_ms(api, model->last_used_at_us)));
+	json_object_set_new(json, "pinned", json_boolean(model->pinned));
+	json_object_set_new(json, "warm_bytes", json_integer(0));
+
+	json_object_set_new(json, "instance", model->instance_sequence
+	                                              ? json_string(api_id(api, id, model->instance_sequence))
+	                                              : json_null());
+	json_object_set_new(json, "progress", json_real(model->permille / 1000.0));
+	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
+	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
+	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
+	json_object_set_new(json, "base_bytes", json_integer(amount_total(&spec->base)));
+	json_object_set_new(json, "per_request_bytes", json_integer(amount_total(&spec->per_request)));
+	json_object_set_new(json, "peak_bytes", json_integer(amount_total(&spec->peak)));
+	json_object_set_new(json, "loads", json_integer(model->loads));
+	json_object_set_new(json, "failures", json_integer(model->failures));
+	json_object_set_new(json, "last_load_ms", json_integer(model->last_load_us / US_PER_MS));
+	json_object_set_new(json, "retry_at_ms", json_integer(api_epoch_ms(api, model->retry_at_us)));
+	return json;
+}
+
+void handle_models(struct api *api, struct call *call, const char *name)
+{
+	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	json_t *models = json_array();
+	struct model_view model;
+	char loaded[8];
+
+	(void)name;
+	bool working_only = call_parameter(call, "loaded", loaded, sizeof(loaded)) &&
+	                    strcmp(loaded, "0") != 0;
+	for (uint32_t i = 0; i < arbiter_models(arbiter); i++)
+		if (arbiter_model(arbiter, i, &model) && api_may_see(api, call, i) &&
+		    (!working_only || is_at_work(&model)))
+			json_array_append_new(models, api_model_json(api, &model, i));
+	api_reply(call, 200, json_pack("{s:o}", "models", models));
+}
+
+/* ---- one model ---- */
+
+static json_t *duration_json(int64_t us)
+{
+	return us < 0 ? json_null() : json_integer(us / US_PER_MS);
+}
+
+static json_t *configuration_json(const struct conf_model *m)
+{
+	json_t *json = json_object();
+
+	json_object_set_new(json, "file", json_name(m->file));
+	json_object_set_new(json, "cmd", json_name(m->cmd));
+	json_object_set_new(json, "url", json_name(m->url));
+	json_object_set_new(json, "args", strings_json(&m->args));
+	json_object_set_new(json, "context_min", json_integer(m->context_min));
+	json_object_set_new(json, "context_max", m->context_max < 0 ? json_null()
+	                                                            : json_integer(m->context_max));
+	json_object_set_new(json, "slots", m->slots_given ? json_integer(m->slots) : json_null());
+	json_object_set_new(json, "kv_type", json_name(m->kv_type));
+	json_object_set_new(json, "footprint_bytes", m->footprint_bytes ? json_integer(m->footprint_bytes)
+	                                                                : json_null());
+	json_object_set_new(json, "preload", json_boolean(m->preload));
+	json_object_set_new(json, "autoload", json_boolean(m->autoload));
+	json_object_set_new(json, "queue", json_integer(m->queue));
+	json_object_set_new(json, "unload_after_ms", duration_json(m->unload_after_us));
+	json_object_set_new(json, "stall_timeout_ms", duration_json(m->stall_timeout_us));
+	json_object_set_new(json, "drain_timeout_ms", duration_json(m->drain_timeout_us));
+	return json;
+}
+
+void handle_model(struct api *api, struct call *call, const char *name)
+{
+	struct model_view model;
+	char error[512] = "";
+
+	uint32_t index = api_resolve(api, call, name, &model);
+	if (index == MODEL_NONE)
+		return;
+	const struct conf_model *conf = api_conf_model(api, index);
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));
+	json_t *json = api_model_json(api, &model, index);
+	json_object_set_new(json, "error", json_name(error));
+	json_object_set_new(json, "configured", conf ? configuration_json(conf) : json_null());
+	json_object_set_new(json, "estimate", estimate ? estimate_json(estimate) : json_null());
+	api_reply(call, 200, json);
+}
+
+void handle_logs(struct api *api, struct call *call, const char *name)
+{
+	struct model_view model;
+	char json[4];
+
+	uint32_t index = api_resolve(api, call, name, &model);
+	if (index == MODEL_NONE)
+		return;
+	const struct conf_model *conf = api_conf_model(api, index);
+	struct str log = conf ? supervisor_log(api->options.supervisor, conf) : (struct str){ "", 0 };
+	if (call_parameter(call, "json", json, sizeof(json)))
+		api_reply(call, 200,
+		          json_pack("{s:s, s:o}", "model", model.spec->name, "text", json_lossy(log)));
+	else
+		call_reply(call, 200, "text/plain; charset=utf-8", log);
+}

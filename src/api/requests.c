@@ -1,0 +1,213 @@
+#include <string.h>
+
+#include "api/inside.h"
+#include "base/units.h"
+
+bool api_parse_id(const struct api *api, const char *text, uint64_t *out_sequence)
+{
+	size_t boot = strlen(api->options.boot_id);
+
+	return strncmp(text, api->options.boot_id, boot) == 0 && text[boot] == '-' &&
+	       str_to_u64(str_from(text + boot + 1), out_sequence);
+}
+
+void api_no_request(struct call *call, const char *id)
+{
+	struct buf message = BUF_INIT;
+
+	buf_printf(&message, "there is no request '%.60s' among the live and the lately ended ones", id);
+	call_error(call, 404, "request_not_found", buf_cstr(&message), "cotenant history --kind requests");
+	buf_release(&message);
+}
+
+static void add_ms(json_t *json, const char *key, int64_t from_us, int64_t to_us)
+{
+	int64_t us = to_us > from_us && to_us ? to_us - from_us : 0;
+	json_object_set_new(json, key, json_integer(us / US_PER_MS));
+}
+
+/* What both kinds have. Times that have not come yet are counted until `until_us`. */
+static json_t *common_json(const struct api *api, uint64_t sequence, uint32_t model, uint32_t priority,
+                           const char *key, const char *path)
+{
+	char id[API_ID_BYTES];
+	json_t *json = json_object();
+	const char *name = model == MODEL_NONE ? NULL : api->names.model(api->names.ctx, model);
+
+	json_object_set_new(json, "id", json_string(api_id(api, id, sequence)));
+	json_object_set_new(json, "model", json_name(name));
+	json_object_set_new(json, "key", json_name(key));
+	json_object_set_new(json, "path", json_name(path));
+	json_object_set_new(json, "priority", json_string(priority_name(priority)));
+	return json;
+}
+
+/* ---- live ---- */
+
+static const char *stage_name(enum exchange_stage stage)
+{
+	static const char *const names[] = { [STAGE_READING] = "reading",
+		                             [STAGE_WAITING] = "waiting",
+		                             [STAGE_RUNNING] = "running" };
+	return names[stage];
+}
+
+static void put_live_text(const struct api *api, const struct exchange_view *view, int64_t now_us,
+                          uint32_t position, struct buf *out)
+{
+	char time[UNITS_TEXT];
+	const char *name = view->model == MODEL_NONE ? NULL : api->names.model(api->names.ctx, view->model);
+
+	if (!name)
+		name = "no model yet";
+	if (view->stage == STAGE_READING)
+		buf_printf(out, "its client still sends it, since %s",
+		           units_duration(time, now_us - view->arrived_at_us));
+	else if (view->stage == STAGE_WAITING)
+		buf_printf(out, "waits for %s since %s, place %u in its queue", name,
+		           units_duration(time, now_us - view->arrived_at_us), position);
+	else
+		buf_printf(out, "runs on %s since %s", name,
+		           units_duration(time, now_us - view->dispatched_at_us));
+	/* What the model itself waits for is what the request waits for. */
+	struct model_view model;
+	if (view->stage == STAGE_WAITING && view->model != MODEL_NONE &&
+	    arbiter_model(api->host.arbiter(api->host.ctx), view->model, &model)) {
+		buf_printf(out, "; ");
+		model_text(&model, now_us, out);
+	}
+}
+
+static json_t *live_json(const struct api *api, const struct exchange_view *view)
+{
+	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	struct buf text = BUF_INIT;
+	struct api_now now;
+
+	api->host.now(api->host.ctx, &now);
+	int64_t waited_until = view->dispatched_at_us ? view->dispatched_at_us : now.now_us;
+	uint32_t position = view->stage == STAGE_WAITING ? arbiter_queue_position(arbiter, view->ticket) : 0;
+	json_t *json = common_json(api, view->sequence, view->model, view->priority,
+	                           view->key ? view->key->name : NULL, view->path);
+	put_live_text(api, view, now.now_us, position, &text);
+	json_object_set_new(json, "state", json_string(stage_name(view->stage)));
+	json_object_set_new(json, "outcome", json_null());
+	json_object_set_new(json, "status", json_null());
+	json_object_set_new(json, "arrived_at_ms", json_integer(api_epoch_ms(api, view->arrived_at_us)));
+	add_ms(json, "wait_ms", view->arrived_at_us, waited_until);
+	json_object_set_new(json, "load_ms",
+	                    json_integer(past_load_within(&api->past, view->model, view->arrived_at_us,
+	                                                  waited_until) / US_PER_MS));
+	add_ms(json, "first_byte_ms", view->arrived_at_us, view->first_byte_at_us);
+	add_ms(json, "total_ms", view->arrived_at_us, now.now_us);
+	json_object_set_new(json, "position", json_integer(position));
+	json_object_set_new(json, "bytes_in", json_integer(view->bytes_in));
+	json_object_set_new(json, "bytes_out", json_integer(view->bytes_out));
+	json_object_set_new(json, "tokens_in", json_integer(0));
+	json_object_set_new(json, "tokens_out", json_integer(0));
+	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
+	buf_release(&text);
+	return json;
+}
+
+/* ---- ended ---- */
+
+static json_t *ended_json(const struct api *api, const struct past_request *row)
+{
+	const struct exchange_end *end = &row->end;
+	struct buf text = BUF_INIT;
+	char time[UNITS_TEXT];
+
+	json_t *json = common_json(api, end->sequence, end->model, end->priority, row->key_name, row->path);
+	buf_printf(&text, "ended after %s: %s", units_duration(time, end->ended_at_us - end->arrived_at_us),
+	           end->fail ? fail_name(end->fail) : "answered");
+	json_object_set_new(json, "state", json_string("ended"));
+	json_object_set_new(json, "outcome", json_string(end->fail ? fail_name(end->fail) : "ok"));
+	json_object_set_new(json, "status", json_integer(end->status));
+	json_object_set_new(json, "arrived_at_ms", json_integer(api_epoch_ms(api, end->arrived_at_us)));
+	add_ms(json, "wait_ms", end->arrived_at_us,
+	       end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us);
+	json_object_set_new(json, "load_ms", json_integer(row->load_us / US_PER_MS));
+	add_ms(json, "first_byte_ms", end->arrived_at_us, end->first_byte_at_us);
+	add_ms(json, "total_ms", end->arrived_at_us, end->ended_at_us);
+	json_object_set_new(json, "position", json_integer(0));
+	json_object_set_new(json, "bytes_in", json_integer(end->bytes_in));
+	json_object_set_new(json, "bytes_out", json_integer(end->bytes_out));
+	json_object_set_new(json, "tokens_in", json_integer(end->tokens_in));
+	json_object_set_new(json, "tokens_out", json_integer(end->tokens_out));
+	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
+	buf_release(&text);
+	return json;
+}
+
+/* ---- endpoints ---- */
+
+struct walk {
+	struct api *api;
+	const struct call *call;
+	uint64_t wanted; /* 0 = all */
+	json_t *array;
+};
+
+static void take_live(void *ctx, const struct exchange_view *view)
+{
+	struct walk *walk = ctx;
+
+	if ((walk->wanted && view->sequence != walk->wanted) ||
+	    !api_may_see_key(walk->call, view->key ? view->key->name : NULL))
+		return;
+	/* Exchanges of our own endpoints are no requests for a model. */
+	if (!walk->wanted && view->model == MODEL_NONE && view->stage != STAGE_READING)
+		return;
+	json_array_append_new(walk->array, live_json(walk->api, view));
+}
+
+json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequence)
+{
+	struct walk walk = { api, call, sequence, json_array() };
+
+	api->host.requests(api->host.ctx, take_live, &walk);
+	json_t *json = json_incref(json_array_get(walk.array, 0));
+	json_decref(walk.array);
+	if (json)
+		return json;
+	const struct past_request *row = past_find_request(&api->past, sequence);
+	return row && api_may_see_key(call, row->key_name) ? ended_json(api, row) : NULL;
+}
+
+void handle_requests(struct api *api, struct call *call, const char *name)
+{
+	struct walk walk = { api, call, 0, json_array() };
+	const struct past_request *row;
+	json_t *ended = json_array();
+
+	(void)name;
+	api->host.requests(api->host.ctx, take_live, &walk);
+	for (uint64_t i = 0; (row = past_request_at(&api->past, i)); i++)
+		if (api_may_see_key(call, row->key_name))
+			json_array_append_new(ended, ended_json(api, row));
+	api_reply(call, 200, json_pack("{s:o, s:o}", "requests", walk.array, "ended", ended));
+}
+
+void handle_request(struct api *api, struct call *call, const char *name)
+{
+	uint64_t sequence;
+	json_t *json = api_parse_id(api, name, &sequence) ? api_request_json(api, call, sequence) : NULL;
+
+	if (json)
+		api_reply(call, 200, json);
+	else
+		api_no_request(call, name);
+}
+
+void handle_cancel(struct api *api, struct call *call, const char *name)
+{
+	uint64_t sequence;
+
+	if (!api_parse_id(api, name, &sequence) ||
+	    !(commands_cancel(api, sequence) || api->host.cancel(api->host.ctx, sequence))) {
+		api_no_request(call, name);
+		return;
+	}
+	api_reply(call, 200, json_pack("{s:s, s:b}", "id", name, "cancelled", 1));
+}

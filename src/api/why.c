@@ -1,0 +1,157 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/inside.h"
+#include "base/units.h"
+
+/* ---- plan ---- */
+
+static json_t *plan_json(const struct api *api, const struct plan *plan, const char *name)
+{
+	json_t *evict = json_array(), *json = json_object();
+	struct buf text = BUF_INIT;
+
+	for (uint32_t i = 0; i < plan->victims; i++) {
+		const char *victim = api->names.model(api->names.ctx, plan->victim[i]);
+		json_array_append_new(evict,
+		                      json_pack("{s:o, s:I, s:i, s:i}", "model", json_name(victim), "bytes",
+		                                (json_int_t)plan->victim_bytes[i], "regret", 0,
+		                                "prefill_lost_ms", 0));
+	}
+	plan_text(plan, name, &api->names, &text);
+	json_object_set_new(json, "model", json_name(name));
+	json_object_set_new(json, "fits", json_string(fits_name(plan->fits)));
+	json_object_set_new(json, "need_bytes", json_integer(plan->need_bytes));
+	json_object_set_new(json, "peak_bytes", json_integer(plan->peak_bytes));
+	json_object_set_new(json, "free_bytes", json_integer(plan->free_bytes));
+	json_object_set_new(json, "evict", evict);
+	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
+	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));
+	json_object_set_new(json, "binds", plan->reason ? json_string(reason_name(plan->reason))
+	                                                : json_null());
+	buf_release(&text);
+	return json;
+}
+
+/* The model to plan for: ?model=, or a body {"model": ...}. False where neither names one. */
+static bool planned_model(const struct call *call, char *out, size_t out_bytes)
+{
+	if (call_parameter(call, "model", out, (uint32_t)out_bytes))
+		return true;
+	struct str body = call_body(call);
+	json_t *json = json_loadb(body.length ? body.data : "", body.length, JSON_REJECT_DUPLICATES, NULL);
+	const char *name = json_string_value(json_object_get(json, "model"));
+	bool found = name && str_copy(out, out_bytes, str_from(name));
+	json_decref(json);
+	return found;
+}
+
+void handle_plan(struct api *api, struct call *call, const char *name)
+{
+	struct model_view model;
+	struct plan plan;
+	char wanted[300];
+
+	(void)name;
+	if (!planned_model(call, wanted, sizeof(wanted))) {
+		call_error(call, 400, "bad_request", "name a model: /api/v1/plan?model=NAME", "cotenant ls");
+		return;
+	}
+	uint32_t index = api_resolve(api, call, wanted, &model);
+	if (index == MODEL_NONE)
+		return;
+	if (!api->host.plan(api->host.ctx, index, &plan)) {
+		api_no_model(api, call, wanted);
+		return;
+	}
+	json_t *json = plan_json(api, &plan, model.spec->name);
+	json_object_set_new(json, "state", json_string(model_state_name(model.state)));
+	api_reply(call, 200, json);
+}
+
+/* ---- decisions ---- */
+
+static json_t *model_decisions(const struct api *api, uint32_t model)
+{
+	struct decision kept[DECISIONS_KEPT];
+	json_t *array = json_array();
+
+	uint32_t count = arbiter_decisions(api->host.arbiter(api->host.ctx), model, kept);
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(array, api_decision_json(api, &kept[i]));
+	return array;
+}
+
+void handle_decisions(struct api *api, struct call *call, const char *name)
+{
+	const struct decision *decision;
+	struct model_view model;
+	char wanted[300];
+
+	(void)name;
+	if (call_parameter(call, "model", wanted, sizeof(wanted))) {
+		uint32_t index = api_resolve(api, call, wanted, &model);
+		if (index != MODEL_NONE)
+			api_reply(call, 200, json_pack("{s:s, s:o}", "model", model.spec->name, "decisions",
+			                               model_decisions(api, index)));
+		return;
+	}
+	json_t *array = json_array();
+	for (uint64_t i = 0; (decision = past_decision(&api->past, i)); i++)
+		if (api_may_see(api, call, decision->model))
+			json_array_append_new(array, api_decision_json(api, decision));
+	api_reply(call, 200, json_pack("{s:o}", "decisions", array));
+}
+
+/* ---- why ---- */
+
+static void why_model(struct api *api, struct call *call, uint32_t index, const struct model_view *model)
+{
+	struct buf text = BUF_INIT;
+	struct api_now now;
+	char error[512] = "";
+
+	api->host.now(api->host.ctx, &now);
+	model_text(model, now.now_us, &text);
+	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));
+	if (error[0])
+		buf_printf(&text, "; last failure: %s", error);
+	api_reply(call, 200,
+	          json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", model->spec->name, "kind", "model",
+	                    "state", model_state_name(model->state), "reason",
+	                    model->reason ? json_string(reason_name(model->reason)) : json_null(), "text",
+	                    json_lossy(buf_str(&text)), "decisions", model_decisions(api, index)));
+	buf_release(&text);
+}
+
+static json_t *request_decisions(const struct api *api, uint64_t sequence)
+{
+	const struct decision *decision;
+	json_t *array = json_array();
+
+	for (uint64_t i = 0; (decision = past_decision(&api->past, i)); i++)
+		if (decision->request == sequence)
+			json_array_append_new(array, api_decision_json(api, decision));
+	return array;
+}
+
+void handle_why(struct api *api, struct call *call, const char *name)
+{
+	struct model_view model;
+	uint64_t sequence;
+
+	if (api_parse_id(api, name, &sequence)) {
+		json_t *request = api_request_json(api, call, sequence);
+		if (!request) {
+			api_no_request(call, name);
+			return;
+		}
+		json_object_set_new(request, "kind", json_string("request"));
+		json_object_set_new(request, "decisions", request_decisions(api, sequence));
+		api_reply(call, 200, request);
+		return;
+	}
+	uint32_t index = api_resolve(api, call, name, &model);
+	if (index != MODEL_NONE)
+		why_model(api, call, index, &model);
+}
