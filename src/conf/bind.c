@@ -67,11 +67,10 @@ static void refuse_key(struct binder *binder, const struct section *section, con
 		bind_error(binder, key->at, "", "unknown key '%s'; try: %s", excerpt(shown, name),
 		           nearest);
 	} else {
-		FIELDS_EACH (field, section)
-			buf_printf(&hint, "%s%s", buf_length(&hint) ? ", " : "", field->key);
-		struct str all = buf_str(&hint);
-		bind_error(binder, key->at, "", "unknown key '%s'; try: one of %.*s",
-		           excerpt(shown, name), STR_ARG(all));
+		excerpt(shown, name);
+		bind_error(binder, key->at, "",
+		           "unknown key '%s'; try: remove it, or x-%s for a note of your own", shown,
+		           shown);
 	}
 	buf_release(&hint);
 }
@@ -118,7 +117,7 @@ char *bind_text(struct binder *binder, const struct field *field, struct place a
 			char said[EXCERPT];
 			bool secret = field->flags & FIELD_SECRET;
 			bind_error(binder, at, "", "%s%s%s%s", secret ? "" : "'",
-			           secret ? "" : excerpt(said, raw), secret ? "" : "' is ", wrong);
+			           secret ? "" : excerpt(said, raw), secret ? "" : "': ", wrong);
 		} else {
 			text = xstrndup(buf_cstr(&value), buf_length(&value));
 			if (field->type == FIELD_PATH || field->type == FIELD_PATHS ||
@@ -217,11 +216,11 @@ static void bind_pairs(struct binder *binder, const struct field *field, void *b
 	NODE_EACH(child, node) {
 		struct str name = str_from(child->key->text);
 		const char *wrong = field->refuse(name);
-		size_t before = enter(binder, child->key->text, false);
 		char shown[EXCERPT];
 		if (wrong)
-			bind_error(binder, child->key->at, "", "'%s' is %s", excerpt(shown, name), wrong);
-		else if (expect(binder, child, NODE_SCALAR, "a text")) {
+			bind_error(binder, child->key->at, "", "'%s': %s", excerpt(shown, name), wrong);
+		size_t before = enter(binder, child->key->text, false);
+		if (!wrong && expect(binder, child, NODE_SCALAR, "a text")) {
 			char *value = bind_text(binder, field, child->at, str_from(child->text));
 			if (value)
 				out->items[out->count++] =
@@ -442,6 +441,7 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
                        const struct node *node)
 {
 	bool given = node && !node_is_null(node);
+	size_t errors = binder->problems->errors;
 	size_t before = enter(binder, field->key, false);
 
 	if (!given && (field->flags & FIELD_REQUIRED)) {
@@ -454,7 +454,8 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
 		bind_default(binder, field, base); /* where the value turns out wrong */
 	if (given)
 		bind_value(binder, field, base, node);
-	if (given && (field->flags & FIELD_UNBUILT) && field->type != FIELD_OPAQUE)
+	if (given && (field->flags & FIELD_UNBUILT) && field->type != FIELD_OPAQUE &&
+	    binder->problems->errors == errors)
 		refuse_unbuilt(binder, field, base, node);
 	if (given && (field->flags & FIELD_NOTED))
 		*(bool *)(void *)((char *)base + field->also) = true;

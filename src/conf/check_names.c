@@ -12,7 +12,7 @@ struct name {
 	uint64_t hash;
 	const char *text;
 	struct place at;
-	const char *kind; /* "a model", ... */
+	const char *kind; /* "an alias" */
 };
 
 struct names {
@@ -46,9 +46,9 @@ static struct names collect(const struct conf *conf, const struct node *root)
 		const struct conf_model *model = &conf->models[i];
 		const struct node *list = node_child(node, "aliases");
 		const struct node *item = list && list->kind == NODE_LIST ? list->first : list;
-		add(&names, model->name, node->key->at, "a model");
+		add(&names, model->name, node->key->at, "the name of a model");
 		for (size_t j = 0; j < model->aliases.count; j++, item = item->next)
-			add(&names, model->aliases.items[j], item->at, "an alias of a model");
+			add(&names, model->aliases.items[j], item->at, "an alias");
 	}
 	node = aliases ? aliases->first : NULL;
 	for (size_t i = 0; i < conf->alias_count; i++, node = node->next)
@@ -81,7 +81,7 @@ static void check_once(const struct conf *conf, const struct node *root, struct 
 		if (strcmp(first->text, again->text) != 0)
 			continue;
 		problem_error(problems, again->at,
-		              "'%s' is %s's name already, in line %u; try: another name",
+		              "'%s' is %s already, in line %u; try: another name",
 		              excerpt(shown, str_from(again->text)), first->kind, first->at.line);
 	}
 	free(names.items);

@@ -62,10 +62,11 @@ bool bind_listen(struct binder *binder, const struct field *field, struct place 
 	} else {
 		host = str_cut(text, ':', &port);
 	}
+	if (!v6 && port.length && memchr(port.data, ':', port.length))
+		return refuse(binder, at, text, "is not host:port",
+		              "an IPv6 address in brackets, such as [::1]:8778");
 	if (!port.data || host.length == 0)
 		return refuse(binder, at, text, "is not host:port", field->fallback);
-	if (!v6 && memchr(port.data, ':', port.length))
-		return refuse(binder, at, text, "is not host:port", "an IPv6 address in brackets, such as [::1]:8778");
 	if (!str_to_u64(port, &number) || number > 65535)
 		return refuse(binder, at, text, "has no such port", "a port from 0 to 65535");
 	if (str_is(host, "localhost"))

@@ -14,7 +14,7 @@ int files_setup(void **state)
 
 	if (!mkdtemp(folder) || chdir(folder) != 0)
 		return -1;
-	setenv("HOME", "/home/someone", 1);
+	setenv("HOME", "/u/someone", 1);
 	setenv("SECRET", "s3cr3t-value", 1);
 	*state = folder;
 	return 0;

@@ -161,7 +161,7 @@ static void every_key_of_a_model_reaches_its_field(void **state)
 	assert_int_equal(m->line, 26);
 	assert_int_equal(m->engine, CONF_ENGINE_LLAMA_SERVER);
 	assert_string_equal(m->engine_path, "/opt/llama/bin/llama-server");
-	assert_string_equal(m->file, "/home/someone/models/chat.gguf");
+	assert_string_equal(m->file, "/u/someone/models/chat.gguf");
 	assert_string_equal(m->mmproj, beside);
 	assert_string_equal(m->draft, "/m/draft.gguf");
 	assert_strings(&m->lora, loras);

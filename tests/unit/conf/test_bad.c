@@ -1,0 +1,565 @@
+#include "../cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+
+/* Each file, and all that is said of it, less the "c.yaml:" before each line. */
+struct bad {
+	const char *yaml;
+	const char *said;
+};
+
+#define MODEL "models: {m: {file: m.gguf}}\n"
+
+static const struct bad bad_files[] = {
+	{ "lisen: 127.0.0.1:1\n" MODEL,
+	  "1:1: error: unknown key 'lisen'; try: listen" },
+	{ "priority: batch\n" MODEL,
+	  "1:1: error: 'priority' does not stand here; try: move it to defaults or models.NAME" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, contxt: 4096}\n",
+	  "2:21: error: models.m: unknown key 'contxt'; try: context" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, qqqqqqqq: 1}\n",
+	  "2:21: error: models.m: unknown key 'qqqqqqqq'; try: remove it, or x-qqqqqqqq for a note of your own" },
+	{ "memory: {limt: 1GiB}\n" MODEL,
+	  "1:10: error: memory: unknown key 'limt'; try: limit" },
+	{ "memory: {speed: 3}\n" MODEL,
+	  "1:10: error: memory: unknown key 'speed'; try: remove it, or x-speed for a note of your own" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, queue: 1, queue: 2}\n",
+	  "2:31: error: 'queue' is given twice, first in line 2; try: keep one of them" },
+	{ "models:\n"
+	  "  a: {file: a.gguf}\n"
+	  "  a: {file: b.gguf}\n",
+	  "3:3: error: 'a' is given twice, first in line 2; try: keep one of them" },
+	{ "a: {b: 1}\n" MODEL,
+	  "1:1: error: unknown key 'a'; try: remove it, or x-a for a note of your own" },
+	{ "model: {}\n" MODEL,
+	  "1:1: error: unknown key 'model'; try: models" },
+	{ "- a\n",
+	  "1:1: error: a list stands here; try: a map of keys and values" },
+	{ "just text\n",
+	  "1:1: error: a single value stands here; try: a map of keys and values" },
+	{ "models: [a, b]\n",
+	  "1:9: error: models: a list stands here; try: names with a map under each" },
+	{ "models: {m: x.gguf}\n",
+	  "1:13: error: models.m: a single value stands here; try: a map of keys and values" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: [1]}\n",
+	  "2:28: error: models.m.slots: a list stands here; try: a single value" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: {a: 1}}\n",
+	  "2:28: error: models.m.slots: a map stands here; try: a single value" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, args: {a: b}}\n",
+	  "2:27: error: models.m.args: a map stands here; try: a list, such as [a, b]" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, env: [A]}\n",
+	  "2:26: error: models.m.env: a list stands here; try: a map, such as {NAME: value}" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, env: {A: [1]}}\n",
+	  "2:30: error: models.m.env.A: a list stands here; try: a text" },
+	{ "a: b: c\n",
+	  "1:5: error: not valid YAML: mapping values are not allowed in this context" },
+	{ "a: [1, 2\n",
+	  "2:1: error: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence" },
+	{ "{[a]: 1}\n",
+	  "1:2: error: a key must be a word, not a list or a map" },
+	{ MODEL
+	  "---\n" MODEL,
+	  "2:1: error: a second document; try: one file for each" },
+	{ "listen: {a: 1}\n" MODEL,
+	  "1:9: error: listen: a map stands here; try: an address, such as 127.0.0.1:8778" },
+	{ "memory: 4GiB\n" MODEL,
+	  "1:9: error: memory: a single value stands here; try: a map of keys and values" },
+	{ "api_keys: {a: 1}\n" MODEL,
+	  "1:11: error: api_keys: a map stands here; try: a list of maps" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: many}\n",
+	  "2:28: error: models.m.slots: 'many' is not a whole number; try: 1" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: 0}\n",
+	  "2:28: error: models.m.slots: '0' is out of range; try: a value from 1 to 65536" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: -3}\n",
+	  "2:28: error: models.m.slots: '-3' is out of range; try: a value from 1 to 65536" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: 99999999999999999999}\n",
+	  "2:28: error: models.m.slots: '99999999999999999999' is out of range; try: a value from 1 to 65536" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, slots: 1.5}\n",
+	  "2:28: error: models.m.slots: '1.5' is not a whole number; try: 1" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, pin: yes}\n",
+	  "2:26: error: models.m.pin: 'yes' is neither true nor false; try: true or false" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, footprint: 12Gb/s}\n",
+	  "2:32: error: models.m.footprint: '12Gb/s' is not a size; try: 8GiB or 512MiB" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, footprint: -1}\n",
+	  "2:32: error: models.m.footprint: '-1' is not a size; try: 8GiB or 512MiB" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, unload_after: 30}\n",
+	  "2:35: error: models.m.unload_after: '30' has no unit; try: 30s" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, unload_after: soon}\n",
+	  "2:35: error: models.m.unload_after: 'soon' is not a duration; try: 30s, 5m, 2h or never" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, drain_timeout: never}\n",
+	  "2:36: error: models.m.drain_timeout: 'never' is not a duration; try: 30s, 5m or 2h" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, weight: heavy}\n",
+	  "2:29: error: models.m.weight: 'heavy' is not a number; try: 1, 2 or 0.5" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, weight: 0}\n",
+	  "2:29: error: models.m.weight: '0' is out of range; try: a value from 0.001 to 1000" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, weight: 1.2345}\n",
+	  "2:29: error: models.m.weight: '1.2345' is not a number; try: 1, 2 or 0.5" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, priority: hihg}\n",
+	  "2:31: error: models.m.priority: 'hihg' is no choice here; try: one of interactive, normal, background, batch" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, priority: urgentest}\n",
+	  "2:31: error: models.m.priority: 'urgentest' is no choice here; try: one of interactive, normal, background, batch" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, kv_type: q8}\n",
+	  "2:30: error: models.m.kv_type: 'q8' is no choice here; try: q8_0" },
+	{ "memory: {margin: 15}\n" MODEL,
+	  "1:18: error: memory.margin: '15' is not a percentage; try: 15%, or auto" },
+	{ "memory: {margin: 95%}\n" MODEL,
+	  "1:18: error: memory.margin: '95%' is out of range; try: a value from 0% to 90%" },
+	{ "memory: {limit: 0}\n" MODEL,
+	  "1:17: error: memory.limit: '0' is out of range; try: a value of at least 1" },
+	{ "memory: {limit: 4Gx}\n" MODEL,
+	  "1:17: error: memory.limit: '4Gx' is not a size; try: 8GiB, 512MiB or auto" },
+	{ "policy: lur\n" MODEL,
+	  "1:9: error: policy: 'lur' is no choice here; try: lru" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: {min: 8192, max: 4096}}\n",
+	  "2:30: error: models.m.context: min 8192 is more than max 4096; try: {min: 4096, max: 8192}" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: {mn: 1}}\n",
+	  "2:31: error: models.m.context: unknown key 'mn'; try: min or max" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: big}\n",
+	  "2:30: error: models.m.context: 'big' is not a whole number; try: 8192" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: 0}\n",
+	  "2:30: error: models.m.context: '0' is out of range; try: a value from 1 to 268435456" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: {min: auto}}\n",
+	  "2:36: error: models.m.context.min: 'auto' is not a whole number; try: 8192" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, context: [1]}\n",
+	  "2:30: error: models.m.context: a list stands here; try: a number, auto, or {min: 4096, max: 32768}" },
+	{ "listen: 8778\n" MODEL,
+	  "1:9: error: listen: '8778' is not host:port; try: 127.0.0.1:8778" },
+	{ "listen: 127.0.0.1:99999\n" MODEL,
+	  "1:9: error: listen: '127.0.0.1:99999' has no such port; try: a port from 0 to 65535" },
+	{ "listen: \"::1:8778\"\n" MODEL,
+	  "1:9: error: listen: '::1:8778' is not host:port; try: an IPv6 address in brackets, such as [::1]:8778" },
+	{ "listen: example.com:80\n" MODEL,
+	  "1:9: error: listen: 'example.com:80' is not an address of this machine; try: 127.0.0.1, or 0.0.0.0 for all; names are not looked up" },
+	{ "listen: 0.0.0.0:8778\n" MODEL,
+	  "1:9: error: listen: 0.0.0.0 can be reached from other machines, and there are no api_keys; try: 127.0.0.1:8778, or add api_keys" },
+	{ "listen: [\"127.0.0.1:1\", \"[::]:8778\"]\n" MODEL,
+	  "1:25: error: listen: :: can be reached from other machines, and there are no api_keys; try: 127.0.0.1:8778, or add api_keys" },
+	{ "listen: \"unix:rel.sock\"\n" MODEL,
+	  "1:9: error: listen: 'unix:rel.sock' is not an absolute path; try: unix:/run/cotenant/http.sock" },
+	{ "listen: [\"127.0.0.1:1\", \"127.0.0.1:1\"]\n" MODEL,
+	  "1:25: error: listen: the same address twice; try: keep one" },
+	{ "listen: \"[::1:1\"\n" MODEL,
+	  "1:9: error: listen: '[::1:1' is not host:port; try: 127.0.0.1:8778" },
+	{ "hosts: [\"http://x\"]\n" MODEL,
+	  "1:9: error: hosts: 'http://x': not a host name; try: a name or address alone, such as ai.lan" },
+	{ "cors: [\"*\"]\n" MODEL,
+	  "1:8: error: cors: '*': not an origin; try: scheme and host alone, such as https://app.lan or http://localhost:3000" },
+	{ "cors: [\"https://a/b\"]\n" MODEL,
+	  "1:8: error: cors: 'https://a/b': not an origin; try: scheme and host alone, such as https://app.lan or http://localhost:3000" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, routes: {work: [/tts]}}\n",
+	  "2:37: error: models.m.routes.work: '/tts': not a route; try: a method and a path, such as \"POST /tts\"" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, routes: {look: [get /x]}}\n",
+	  "2:37: error: models.m.routes.look: 'get /x': not a route; try: the method in capitals, such as \"POST /tts\"" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, health: health}\n",
+	  "2:29: error: models.m.health: 'health': not a path; try: one that begins with /, such as /health" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, env: {1A: x}}\n",
+	  "2:27: error: models.m.env: '1A': not the name of an environment variable; try: letters, digits and _, such as HIP_VISIBLE_DEVICES" },
+	{ "models:\n"
+	  "  \"\": {file: a.gguf}\n",
+	  "2:3: error: models: '': a name must not be empty; try: a word, such as chat" },
+	{ "models:\n"
+	  "  \"a*\": {file: a.gguf}\n",
+	  "2:3: error: models: 'a*': a name must not hold *; try: put the pattern under a model's aliases" },
+	{ "models:\n"
+	  "  \"a\\tb\": {file: a.gguf}\n",
+	  "2:3: error: models: 'a?b': a name must not hold control characters, nor begin or end with a blank; try: a word, such as chat" },
+	{ "models:\n"
+	  "  nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: {file: a.gguf}\n",
+	  "2:3: error: models: 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...': a name may have 200 bytes at most; try: a shorter one" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, aliases: [\"\"]}\n",
+	  "2:31: error: models.m.aliases: '': a name must not be empty; try: a word, such as chat" },
+	{ "macros: {PORT: x}\n" MODEL,
+	  "1:10: error: macros: 'PORT': PORT, SOCKET, FILE and MODEL are filled in when an engine starts; try: another name" },
+	{ "macros: {\"a b\": x}\n" MODEL,
+	  "1:10: error: macros: 'a b': not a macro's name; try: letters, digits, - and _" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, args: \"${env.NOT_SET_AT_ALL}\"}\n",
+	  "2:27: error: models.m.args: the environment has no 'NOT_SET_AT_ALL'; try: set NOT_SET_AT_ALL where the daemon starts" },
+	{ "macros: {llama: x}\n"
+	  "models:\n"
+	  "  m: {file: m.gguf, args: \"${lama}\"}\n",
+	  "3:27: error: models.m.args: no macro 'lama'; try: ${llama}" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, device: \"${PORT}\"}\n",
+	  "2:29: error: models.m.device: ${PORT} is known only when an engine starts; try: it in cmd or args" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, device: \"${unclosed\"}\n",
+	  "2:29: error: models.m.device: ${ without }; try: close it, or $${ for the characters themselves" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, args: \"--name 'a b\"}\n",
+	  "2:27: error: models.m.args: a quote is not closed; try: close it, or write a list of words" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, device: \"${nothing}\"}\n",
+	  "2:29: error: models.m.device: no macro 'nothing'; try: ${env.nothing}, an entry of macros, or $${ for the characters themselves" },
+	{ "tls: {cert: a, key: b}\n" MODEL,
+	  "1:1: error: tls: not built yet in this version; try: remove it" },
+	{ "cluster: {etcd: []}\n" MODEL,
+	  "1:1: error: cluster: not built yet in this version; try: remove it" },
+	{ "peers: [a]\n" MODEL,
+	  "1:1: error: peers: not built yet in this version; try: remove it" },
+	{ "sets: {a: {}}\n" MODEL,
+	  "1:1: error: sets: not built yet in this version; try: remove it" },
+	{ "side_traffic: [x]\n" MODEL,
+	  "1:1: error: side_traffic: not built yet in this version; try: remove it" },
+	{ "inhibit_sleep: while-busy\n" MODEL,
+	  "1:16: error: inhibit_sleep: while-busy is not built yet in this version; try: never" },
+	{ "adopt_window: 5s\n" MODEL,
+	  "1:1: error: adopt_window: not built yet in this version; try: remove it" },
+	{ "memory: {compact: {quiet: \"01:00-02:00\"}}\n" MODEL,
+	  "1:20: error: memory.compact.quiet: not built yet in this version; try: remove it" },
+	{ "memory: {compact: {quiet: \"1-2\"}}\n" MODEL,
+	  "1:27: error: memory.compact.quiet: '1-2': not a span of the day; try: \"03:00-05:00\"" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, container: {image: x}}\n",
+	  "2:21: error: models.m.container: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, experts: {resident: 8GiB}}\n",
+	  "2:31: error: models.m.experts.resident: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, normalise: [x]}\n",
+	  "2:21: error: models.m.normalise: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, url: \"http://127.0.0.1:1\"}\n",
+	  "2:21: error: models.m.url: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, kv_keep: 2GiB}\n",
+	  "2:21: error: models.m.kv_keep: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, filters: {strip: [a], set: {b: [1, {c: \"x\"}, null, 1.5, 007]}}}\n",
+	  "2:31: error: models.m.filters.strip: not built yet in this version; try: remove it\n"
+	  "2:43: error: models.m.filters.set: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, forward_auth: true}\n",
+	  "2:21: error: models.m.forward_auth: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, on_disconnect: finish}\n",
+	  "2:36: error: models.m.on_disconnect: finish is not built yet in this version; try: cancel" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, kv: elastic}\n",
+	  "2:25: error: models.m.kv: elastic is not built yet in this version; try: lazy or fixed" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, models_dir: x}\n",
+	  "2:21: error: models.m.models_dir: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, listen: 127.0.0.1:1}\n",
+	  "2:21: error: models.m.listen: not built yet in this version; try: remove it" },
+	{ "policy: threshold\n" MODEL,
+	  "1:9: error: policy: threshold is not built yet in this version; try: lru" },
+	{ "models:\n"
+	  "  m: {engine: vllm, file: x}\n",
+	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: command" },
+	{ "models:\n"
+	  "  m: {engine: whisper-server, file: x}\n",
+	  "2:15: error: models.m.engine: whisper-server is not built yet in this version; try: engine: command" },
+	{ "api_keys: [{key: k, name: n, requests_per_min: 5, parallel: 1, tokens_per_day: 9, lease_max: 10%}]\n" MODEL,
+	  "1:30: error: api_keys[0].requests_per_min: not built yet in this version; try: remove it\n"
+	  "1:51: error: api_keys[0].parallel: not built yet in this version; try: remove it\n"
+	  "1:64: error: api_keys[0].tokens_per_day: not built yet in this version; try: remove it\n"
+	  "1:83: error: api_keys[0].lease_max: not built yet in this version; try: remove it" },
+	{ "models:\n"
+	  "  m: {}\n",
+	  "2:3: error: models.m: neither file nor cmd; try: file: ~/models/NAME.gguf" },
+	{ "models:\n"
+	  "  m: {file: a.bin}\n",
+	  "2:13: error: models.m: the file does not tell which engine runs it; try: engine: llama-server" },
+	{ "models:\n"
+	  "  m: {engine: command}\n",
+	  "2:15: error: models.m: engine: command without cmd; try: cmd: \"my-server --port ${PORT}\"" },
+	{ "models:\n"
+	  "  m: {engine: llama-server}\n",
+	  "2:15: error: models.m: llama-server without file; try: file: ~/models/NAME.gguf" },
+	{ "models:\n"
+	  "  m: {engine: lama-server, file: a.gguf}\n",
+	  "2:15: error: models.m.engine: no engine 'lama-server'; try: llama-server" },
+	{ "models:\n"
+	  "  m: {engine: llama-server, file: a.gguf, cmd: x}\n",
+	  "2:48: error: models.m.cmd: llama-server is started by its engine, not by a command; try: args, or engine: command" },
+	{ "engines: {stable: {kind: llama-server, path: /l}}\n"
+	  "models:\n"
+	  "  m: {engine: stabel, file: a}\n",
+	  "3:15: error: models.m.engine: no engine 'stabel'; try: stable" },
+	{ "engines: {stable: {kind: llama-server}}\n" MODEL,
+	  "1:19: error: engines.stable: path is missing; try: add path: ..." },
+	{ "engines: {command: {kind: llama-server, path: x}}\n" MODEL,
+	  "1:27: error: engines.command: 'command' is a kind of its own; try: another name" },
+	{ "engines: {x: {kind: command, path: x}}\n" MODEL,
+	  "1:21: error: engines.x.kind: a command is given by each model's cmd; try: remove it" },
+	{ "models:\n"
+	  "  a: {file: a.gguf, aliases: [b]}\n"
+	  "  b: {file: b.gguf}\n",
+	  "3:3: error: 'b' is an alias already, in line 2; try: another name" },
+	{ "models:\n"
+	  "  a: {file: a.gguf, aliases: [x, y]}\n"
+	  "  b: {file: b.gguf, aliases: y}\n",
+	  "3:30: error: 'y' is an alias already, in line 2; try: another name" },
+	{ "aliases: {m: {model: m}}\n" MODEL,
+	  "2:10: error: 'm' is an alias already, in line 1; try: another name" },
+	{ "aliases: {q: {model: n}}\n" MODEL,
+	  "1:22: error: aliases.q: no model 'n'; try: m" },
+	{ "aliases: {q: {models: [m, mm]}}\n" MODEL,
+	  "1:27: error: aliases.q: no model 'mm'; try: m" },
+	{ "aliases: {q: {}}\n" MODEL,
+	  "1:11: error: aliases.q: it stands for no model; try: model: NAME" },
+	{ "aliases: {q: {model: m, models: [m]}}\n" MODEL,
+	  "1:22: error: aliases.q: both model and models; try: models alone" },
+	{ "memory: {limit: 8GiB}\n"
+	  "models:\n"
+	  "  a: {file: a.gguf, pin: true, footprint: 5GiB}\n"
+	  "  b: {file: b.gguf, pin: true, footprint: 4GiB}\n",
+	  "1:17: error: memory.limit: 8.00 GiB is less than the 9.00 GiB that pinned models take by their footprint; try: a higher limit, or fewer pins" },
+	{ "limits: {models: 1}\n"
+	  "models:\n"
+	  "  a: {file: a.gguf}\n"
+	  "  b: {file: b.gguf}\n",
+	  "3:3: error: models: 2 models are more than limits.models allows; try: limits: {models: 2}" },
+	{ "bodies: {each: 10MiB, memory: 1MiB, spill: 2MiB}\n" MODEL,
+	  "1:16: error: bodies: one body of `each` fits neither `memory` nor `spill`; try: spill of at least 10.0 MiB" },
+	{ "api_keys: [{name: n}]\n" MODEL,
+	  "1:12: error: api_keys[0]: key is missing; try: add key: ..." },
+	{ "api_keys: [{key: a, name: n}, {key: a, name: n}]\n" MODEL,
+	  "1:37: error: api_keys[1].key: the same secret as in api_keys[0]; try: another one\n"
+	  "1:46: error: api_keys[1].name: the same name as in api_keys[0]; try: another one" },
+	{ "api_keys: [{key: a, name: n, models: [x]}]\n" MODEL,
+	  "1:39: error: api_keys[0]: no model 'x'; try: m" },
+	{ "api_keys: [{key: \"***\", name: n}]\n" MODEL,
+	  "1:18: error: api_keys[0].key: the secret was hidden when this file was printed; try: \"${env.COTENANT_KEY}\"" },
+	{ "api_keys: [{key: a, name: n, role: root}]\n" MODEL,
+	  "1:36: error: api_keys[0].role: 'root' is no choice here; try: one of use, admin" },
+};
+
+static void every_bad_file_is_refused_with_place_and_remedy(void **state)
+{
+	size_t wrong = 0;
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
+		struct buf said = BUF_INIT, wanted = BUF_INIT;
+		struct str rest = str_from(bad_files[i].said);
+		struct conf *conf = files_load_text(bad_files[i].yaml, &said);
+		while (rest.length) {
+			struct str line = str_cut(rest, '\n', &rest);
+			buf_printf(&wanted, "c.yaml:%.*s\n", STR_ARG(line));
+		}
+		if (conf || strcmp(buf_cstr(&said), buf_cstr(&wanted)) != 0) {
+			print_error("case %zu:\n%s\nsaid\n%s\nwanted\n%s\n", i, bad_files[i].yaml,
+			            buf_cstr(&said), buf_cstr(&wanted));
+			wrong++;
+		}
+		conf_free(conf);
+		buf_release(&said);
+		buf_release(&wanted);
+	}
+	assert_int_equal(wrong, 0);
+}
+
+static void assert_refused(const char *what)
+{
+	struct buf said = BUF_INIT;
+	struct conf *conf = files_load(&said);
+
+	if (!strstr(buf_cstr(&said), what))
+		print_error("said: %s\nwanted: %s\n", buf_cstr(&said), what);
+	assert_non_null(strstr(buf_cstr(&said), what));
+	assert_null(conf);
+	buf_release(&said);
+}
+
+static void assert_text_refused(const char *text, const char *what)
+{
+	files_write(text, strlen(text));
+	assert_refused(what);
+}
+
+static void deep_nesting_is_refused_at_its_place(void **state)
+{
+	struct buf text = BUF_INIT;
+	(void)state;
+
+	for (int i = 0; i < 100000; i++)
+		buf_append_char(&text, '[');
+	files_write(text.data, buf_length(&text));
+	assert_refused("c.yaml:1:17: error: nested too deep");
+	buf_release(&text);
+}
+
+static void an_alias_bomb_never_grows(void **state)
+{
+	(void)state;
+	assert_text_refused("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+	                    "c.yaml:1:4: error: anchors (&)");
+	assert_text_refused("listen: *a\n", "c.yaml:1:9: error: anchors (&)");
+	assert_text_refused("listen: !!python/object x\n", "c.yaml:1:9: error: anchors (&)");
+	assert_text_refused("x-a: {<<: *b}\n", "error: anchors (&)");
+}
+
+static void a_huge_scalar_is_refused(void **state)
+{
+	struct buf text = BUF_INIT;
+	(void)state;
+
+	buf_append_str(&text, STR("listen: "));
+	for (int i = 0; i < 65537; i++)
+		buf_append_char(&text, 'x');
+	files_write(text.data, buf_length(&text));
+	assert_refused("c.yaml:1:9: error: too long: more than 64 KiB in one value");
+	buf_release(&text);
+}
+
+static void too_many_values_are_refused(void **state)
+{
+	struct buf text = BUF_INIT;
+	(void)state;
+
+	for (int i = 0; i < 200001; i++)
+		buf_append_str(&text, STR("- a\n"));
+	files_write(text.data, buf_length(&text));
+	assert_refused("error: too many values");
+	buf_release(&text);
+}
+
+static void a_huge_file_is_refused(void **state)
+{
+	(void)state;
+	files_write("", 0);
+	assert_int_equal(truncate("c.yaml", (16 << 20) + 1), 0);
+	assert_refused("c.yaml: error: is larger than 16 MiB");
+}
+
+static void bytes_that_are_no_text_are_refused(void **state)
+{
+	(void)state;
+	files_write("listen: a\0b\n", 12);
+	assert_refused("c.yaml:1:10: error: not readable as text");
+	assert_text_refused("a: 1\nb: \xFF\n", "c.yaml:2:4: error: not readable as text");
+	assert_text_refused("a: \"x\\0y\"\n", "c.yaml:1:4: error: a NUL character");
+	assert_text_refused("a: \x1B[2J\n", "c.yaml:1:4: error: not readable as text");
+	files_write("\xFF\xFE\x61\x00", 4);
+	assert_refused("c.yaml:1:1: error: not readable as text");
+}
+
+static void control_bytes_do_not_reach_the_terminal(void **state)
+{
+	(void)state;
+	assert_text_refused("\"a\\e[31m\\n\": 1\n", "c.yaml:1:1: error: unknown key 'a?[31m?'");
+}
+
+static void what_is_no_plain_file_is_refused_without_waiting(void **state)
+{
+	struct buf said = BUF_INIT;
+	(void)state;
+
+	assert_null(conf_load("/", &said));
+	assert_string_equal(buf_cstr(&said), "/: error: is a directory; try: -f FILE\n");
+	buf_consume(&said, buf_length(&said));
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	assert_null(conf_load("pipe", &said));
+	assert_string_equal(buf_cstr(&said), "pipe: error: is not a plain file; try: -f FILE\n");
+	unlink("pipe");
+	buf_consume(&said, buf_length(&said));
+	assert_null(conf_load("nothing", &said));
+	assert_string_equal(buf_cstr(&said),
+	                    "nothing: error: cannot be read: No such file or directory; try: -f FILE\n");
+	buf_release(&said);
+}
+
+static void no_more_than_32_problems_are_told(void **state)
+{
+	struct buf text = BUF_INIT, said = BUF_INIT;
+	size_t lines = 0;
+	(void)state;
+
+	for (int i = 0; i < 50; i++)
+		buf_printf(&text, "zzzzzzzzzz%d: 1\n", i);
+	files_write(text.data, buf_length(&text));
+	assert_null(files_load(&said));
+	for (const char *c = buf_cstr(&said); *c; c++)
+		lines += *c == '\n';
+	assert_int_equal(lines, 33);
+	assert_non_null(strstr(buf_cstr(&said), "\nc.yaml: and 18 more\n"));
+	buf_release(&text);
+	buf_release(&said);
+}
+
+static void a_secret_is_not_in_the_message(void **state)
+{
+	struct buf said = BUF_INIT;
+	(void)state;
+
+	assert_null(files_load_text("api_keys: [{key: 'my secret', name: a}]\n", &said));
+	assert_null(strstr(buf_cstr(&said), "my secret"));
+	assert_non_null(strstr(buf_cstr(&said), "c.yaml:1:18: error: api_keys[0].key: a key is"));
+	buf_release(&said);
+}
+
+static void a_byte_order_mark_is_no_error(void **state)
+{
+	struct buf said = BUF_INIT;
+	struct conf *conf = files_load_text("\xEF\xBB\xBF" MODEL, &said);
+	(void)state;
+
+	assert_non_null(conf);
+	conf_free(conf);
+	buf_release(&said);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_bad_file_is_refused_with_place_and_remedy),
+		cmocka_unit_test(deep_nesting_is_refused_at_its_place),
+		cmocka_unit_test(an_alias_bomb_never_grows),
+		cmocka_unit_test(a_huge_scalar_is_refused),
+		cmocka_unit_test(too_many_values_are_refused),
+		cmocka_unit_test(a_huge_file_is_refused),
+		cmocka_unit_test(bytes_that_are_no_text_are_refused),
+		cmocka_unit_test(control_bytes_do_not_reach_the_terminal),
+		cmocka_unit_test(what_is_no_plain_file_is_refused_without_waiting),
+		cmocka_unit_test(no_more_than_32_problems_are_told),
+		cmocka_unit_test(a_secret_is_not_in_the_message),
+		cmocka_unit_test(a_byte_order_mark_is_no_error),
+	};
+
+	return cmocka_run_group_tests_name("conf, bad files", tests, files_setup, files_teardown);
+}
