@@ -7,7 +7,7 @@
 static const struct conf_model *find(const struct conf *conf, const char *name)
 {
 	for (size_t i = 0; i < conf->model_count; i++)
-		if (strcmp(conf->models[i].name, name) == 0)
+		if (!conf->models[i].absent && strcmp(conf->models[i].name, name) == 0)
 			return &conf->models[i];
 	return NULL;
 }
@@ -96,6 +96,8 @@ enum conf_change conf_compare(const struct conf *old, const struct conf *new, st
 	enum conf_change change = compare_section(&schema_root, old, new, "", report);
 
 	for (size_t i = 0; i < old->model_count; i++) {
+		if (old->models[i].absent)
+			continue;
 		const struct conf_model *model = find(new, old->models[i].name);
 		if (model) {
 			change = worse(change, compare_models(&old->models[i], model, report));
@@ -106,7 +108,7 @@ enum conf_change conf_compare(const struct conf *old, const struct conf *new, st
 			buf_printf(report, "models.%s: removed\n", old->models[i].name);
 	}
 	for (size_t i = 0; i < new->model_count; i++) {
-		if (find(old, new->models[i].name))
+		if (new->models[i].absent || find(old, new->models[i].name))
 			continue;
 		change = worse(change, CONF_CHANGE_MODELS);
 		if (report)

@@ -70,6 +70,7 @@ struct conf_named_engine { /* engines: {stable: {kind, path}} */
 
 struct conf_model {
 	char *name;
+	bool absent;                /* went with a reload: keeps its index, nothing else (conf_align) */
 	int line;                   /* where it stands in the file, for messages */
 	enum conf_engine engine;
 	char *engine_name;          /* as written: a kind or a name of `engines` */
@@ -228,6 +229,15 @@ enum conf_change conf_compare(const struct conf *old, const struct conf *new, st
 bool conf_model_equal(const struct conf_model *a, const struct conf_model *b);
 /* NONE, LIVE, or MODELS where an engine that runs for `a` does not serve for `b`. */
 enum conf_change conf_model_compare(const struct conf_model *a, const struct conf_model *b);
+
+/*
+ * Give every model of `next` the index it has in `old`, so that an index means
+ * one model for as long as the daemon runs. New models come behind, or take a row
+ * that was absent before and is not `in_use`; models that went stay as absent
+ * rows, which no name resolves to and nothing prints.
+ */
+void conf_align(struct conf *next, const struct conf *old, bool (*in_use)(void *ctx, size_t index),
+                void *ctx);
 
 const char *conf_engine_name(enum conf_engine engine);
 

@@ -202,15 +202,24 @@ static const struct choice *choice_of(const struct field *field, const void *bas
 	return choice;
 }
 
+/* A model that went with a reload only keeps an index. */
+static bool is_absent(const struct field *field, const void *item)
+{
+	return field->section == &schema_model && ((const struct conf_model *)item)->absent;
+}
+
 static void print_items(struct printer *printer, const struct field *field, const void *base)
 {
 	const char *items = field_pointer(field_at(field, base));
-	bool table = field->type == FIELD_TABLE;
+	bool table = field->type == FIELD_TABLE, first = true;
 
 	buf_append_char(printer->out, table ? '{' : '[');
 	for (size_t i = 0; i < field_count(field, base); i++) {
 		const char *item = items + i * field->section->bytes;
-		buf_append_str(printer->out, i ? STR(", ") : STR(""));
+		if (is_absent(field, item))
+			continue;
+		buf_append_str(printer->out, first ? STR("") : STR(", "));
+		first = false;
 		if (table) {
 			print_word(printer, str_from(field_item_name(field->section, item)));
 			buf_append_str(printer->out, STR(": "));
@@ -300,6 +309,8 @@ static void print_block_items(struct printer *printer, const struct field *field
 
 	for (size_t i = 0; i < field_count(field, base); i++) {
 		const char *item = items + i * field->section->bytes;
+		if (is_absent(field, item))
+			continue;
 		buf_printf(printer->out, "%*s", 2 * depth, "");
 		if (field->type == FIELD_LIST) {
 			buf_append_str(printer->out, STR("- "));

@@ -33,7 +33,7 @@ static bool matches(const char *pattern, struct str name)
 static int find_exact(const struct conf *conf, struct str name)
 {
 	for (size_t i = 0; i < conf->model_count; i++)
-		if (str_is(name, conf->models[i].name))
+		if (!conf->models[i].absent && str_is(name, conf->models[i].name))
 			return (int)i;
 	return -1;
 }
@@ -90,6 +90,8 @@ static void find_near(const struct conf *conf, struct str name, struct buf *out)
 
 	for (size_t i = 0; i < conf->model_count; i++) {
 		const struct conf_strings *aliases = &conf->models[i].aliases;
+		if (conf->models[i].absent)
+			continue;
 		consider(best, name, conf->models[i].name);
 		for (size_t j = 0; j < aliases->count; j++)
 			if (!strchr(aliases->items[j], '*'))

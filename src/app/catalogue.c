@@ -1,0 +1,141 @@
+#include "app/catalogue.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "core/arbiter.h"
+#include "engine/estimate_params.h"
+
+/*
+ * Two files are the same model where device, inode, size and time of change
+ * agree: what was learned of one is not believed of its successor.
+ */
+static uint64_t file_key(const struct conf_model *model)
+{
+	struct stat st;
+	const char *path = model->file ? model->file : model->name;
+
+	if (!model->file || stat(model->file, &st) < 0)
+		return str_hash(str_from(path));
+	uint64_t parts[] = { (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
+		             (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec };
+	return str_hash((struct str){ (const char *)parts, sizeof(parts) });
+}
+
+static void set_host_bytes(struct amount *amount, int64_t bytes)
+{
+	*amount = (struct amount){ 0 };
+	amount->bytes[0][USE_HOST] = bytes;
+}
+
+static void fill_from_conf(const struct conf_model *model, struct model_spec *spec)
+{
+	str_copy(spec->name, sizeof(spec->name), str_from(model->name));
+	spec->file_key = file_key(model);
+	spec->build_key = str_hash(str_from(model->engine_path ? model->engine_path : model->engine_name));
+	spec->present = 1;
+	spec->flags = (model->pin ? MODEL_PINNED : 0) | (model->preload ? MODEL_PRELOAD : 0) |
+	              (model->autoload ? MODEL_AUTOLOAD : 0);
+	spec->priority = model->priority;
+	spec->weight_milli = model->weight_milli;
+	spec->slots = (uint32_t)model->slots;
+	spec->queue = (uint32_t)model->queue;
+	spec->engine_kind = (uint32_t)model->engine;
+	spec->unload_after_us = model->unload_after_us;
+	spec->drain_timeout_us = model->drain_timeout_us;
+	spec->load_timeout_us = model->stall_timeout_us;
+}
+
+/*
+ * `auto`: the model's own context, halved until the model fits alone; the
+ * engine would take the trained context whole and reserve KV for all of it.
+ */
+enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
+
+static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out, struct err *err)
+{
+	struct estimate_params params;
+
+	engine_estimate_params(model, context, model->slots, &params);
+	return estimate_file(model->file, &params, out, err);
+}
+
+static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, int64_t *context,
+                            struct estimate *out, struct err *err)
+{
+	int64_t tokens = model->context_max > 0 ? model->context_max : CONTEXT_UNKNOWN;
+	int code = estimate_at(model, tokens, out, err);
+
+	if (code < 0 || model->context_max != CONF_AUTO) {
+		*context = tokens;
+		return code;
+	}
+	if (out->trained_context > 0)
+		tokens = out->trained_context;
+	for (code = estimate_at(model, tokens, out, err);
+	     code == 0 && out->steady_bytes > room_bytes && tokens / 2 >= CONTEXT_LEAST;
+	     code = estimate_at(model, tokens, out, err))
+		tokens /= 2;
+	*context = tokens;
+	return code;
+}
+
+static void use_estimate(struct catalogue_row *row, int64_t context)
+{
+	const struct estimate *estimate = &row->estimate;
+	struct model_spec *spec = &row->spec;
+
+	spec->context_tokens = (uint32_t)context;
+	set_host_bytes(&spec->base, estimate->base_bytes);
+	set_host_bytes(&spec->per_request, estimate->per_request_bytes);
+	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes ? estimate->peak_bytes
+	                                                                        : estimate->base_bytes);
+	set_host_bytes(&spec->sigma, estimate->sigma_bytes);
+	set_host_bytes(&spec->lower, estimate->lower_bytes);
+}
+
+static void use_declared(struct model_spec *spec, int64_t bytes)
+{
+	set_host_bytes(&spec->base, bytes);
+	set_host_bytes(&spec->peak, bytes);
+	set_host_bytes(&spec->lower, bytes / 10 * 7);
+}
+
+void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struct catalogue_row *row)
+{
+	struct err err = { 0 };
+	int64_t context = model->context_max > 0 ? model->context_max : 0;
+
+	memset(row, 0, sizeof(*row));
+	fill_from_conf(model, &row->spec);
+	row->spec.context_tokens = (uint32_t)context;
+	int code = 0;
+	if (model->file && model->engine == CONF_ENGINE_LLAMA_SERVER)
+		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
+	if (code < 0) {
+		str_copy(row->error, sizeof(row->error), str_from(err.text));
+		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
+	} else if (row->estimate.base_bytes > 0) {
+		use_estimate(row, context);
+	}
+	if (model->footprint_bytes > 0)
+		use_declared(&row->spec, model->footprint_bytes);
+	else if (row->estimate.base_bytes == 0)
+		row->spec.flags |= MODEL_MEASURE_FIRST;
+}
+
+void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out)
+{
+	out->count = conf->model_count;
+	out->rows = xcalloc(conf->model_count, sizeof(*out->rows));
+	for (size_t i = 0; i < conf->model_count; i++)
+		catalogue_refresh(&conf->models[i], room_bytes, &out->rows[i]);
+}
+
+void catalogue_release(struct catalogue *catalogue)
+{
+	free(catalogue->rows);
+	*catalogue = (struct catalogue){ 0 };
+}

@@ -1,0 +1,39 @@
+#ifndef APP_CATALOGUE_H
+#define APP_CATALOGUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+#include "core/event.h"
+#include "estimate/estimate.h"
+
+/*
+ * catalogue - the configured models with what each will take.
+ *
+ * Made from a configuration by reading the header of every model file; that
+ * blocks on the disk, so it runs before the loop or on a worker, never on the
+ * loop. A file that is missing or malformed does not stop the daemon: the row
+ * says what is wrong, requests for it are answered with that text, and nobody
+ * is evicted for it. catalogue_refresh() looks at such a file again.
+ *
+ * Row i belongs to conf->models[i], and i is the arbiter's index of the model.
+ */
+struct catalogue_row {
+	struct model_spec spec;
+	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
+	char error[512];          /* why the model cannot be loaded now; "" = it can */
+};
+
+struct catalogue {
+	struct catalogue_row *rows;
+	size_t count;
+};
+
+/* `room_bytes`: the most that models may take on this machine; bounds a context of `auto`. */
+void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out);
+/* Look at one model's file again. */
+void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struct catalogue_row *row);
+void catalogue_release(struct catalogue *catalogue);
+
+#endif

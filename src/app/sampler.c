@@ -1,0 +1,138 @@
+#include "app/sampler.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "base/alloc.h"
+
+enum { RELEASE_FIRST_MS = 1, RELEASE_LAST_MS = 50, MOVING_MS = 200, STEADY_MS = 1000, EMPTY_MS = 10000 };
+
+struct sampler {
+	uv_timer_t timer;
+	uv_work_t work;
+	struct sampler_events events;
+	const char *root;
+	enum sampler_pace pace;
+	uint32_t release_ms;      /* next step of the ladder */
+	bool in_flight;
+	bool again;               /* the pace rose while a sample was in flight */
+	bool closing;
+	uint32_t count;
+	int code;
+	struct err err;
+	struct sampler_owner owners[SAMPLE_OWNERS_MAX];
+	struct sample sample;
+};
+
+static void read_sample(uv_work_t *work)
+{
+	struct sampler *sampler = work->data;
+	sampler->code = sample_read(sampler->root, &sampler->sample, &sampler->err);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+static void arm(struct sampler *sampler);
+
+static void after_sample(uv_work_t *work, int status)
+{
+	struct sampler *sampler = work->data;
+
+	sampler->in_flight = false;
+	if (sampler->closing) {
+		uv_close((uv_handle_t *)&sampler->timer, on_timer_closed);
+		return;
+	}
+	if (status == 0 && sampler->code == 0)
+		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, sampler->owners, sampler->count);
+	else
+		sampler->events.on_failed(sampler->events.ctx, sampler->err.text);
+	arm(sampler);
+}
+
+static void begin(struct sampler *sampler)
+{
+	sampler->again = false;
+	sampler->count = sampler->events.owners(sampler->events.ctx, sampler->owners, SAMPLE_OWNERS_MAX);
+	assert(sampler->count <= SAMPLE_OWNERS_MAX);
+	sampler->sample.owners = sampler->count;
+	for (uint32_t i = 0; i < sampler->count; i++)
+		sampler->sample.owner[i] = sampler->owners[i].owner;
+	sampler->in_flight = true;
+	sampler->work.data = sampler;
+	if (uv_queue_work(sampler->timer.loop, &sampler->work, read_sample, after_sample) != 0) {
+		sampler->in_flight = false;
+		arm(sampler);
+	}
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	begin(timer->data);
+}
+
+static uint64_t next_ms(struct sampler *sampler)
+{
+	switch (sampler->pace) {
+	case PACE_EMPTY:
+		return EMPTY_MS;
+	case PACE_STEADY:
+		return STEADY_MS;
+	case PACE_MOVING:
+		return MOVING_MS;
+	case PACE_RELEASE:
+		break;
+	}
+	uint32_t ms = sampler->release_ms;
+	sampler->release_ms = ms * 2 < RELEASE_LAST_MS ? ms * 2 : RELEASE_LAST_MS;
+	return ms;
+}
+
+static void arm(struct sampler *sampler)
+{
+	if (sampler->in_flight || sampler->closing)
+		return;
+	uint64_t ms = sampler->again ? 0 : next_ms(sampler);
+	/* The loop's idea of now is from the turn's start; a step of 1 ms needs better. */
+	uv_update_time(sampler->timer.loop);
+	uv_timer_start(&sampler->timer, on_timer, ms, 0);
+}
+
+struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct sampler_events *events)
+{
+	struct sampler *sampler = xcalloc(1, sizeof(*sampler));
+
+	sampler->events = *events;
+	sampler->root = root;
+	sampler->pace = PACE_EMPTY;
+	sampler->release_ms = RELEASE_FIRST_MS;
+	uv_timer_init(loop, &sampler->timer);
+	sampler->timer.data = sampler;
+	begin(sampler);
+	return sampler;
+}
+
+void sampler_pace(struct sampler *sampler, enum sampler_pace pace)
+{
+	bool faster = pace > sampler->pace || pace == PACE_RELEASE;
+
+	sampler->pace = pace;
+	if (pace == PACE_RELEASE)
+		sampler->release_ms = RELEASE_FIRST_MS;
+	if (!faster)
+		return;
+	sampler->again = sampler->in_flight;
+	arm(sampler);
+}
+
+void sampler_close(struct sampler *sampler)
+{
+	sampler->closing = true;
+	uv_timer_stop(&sampler->timer);
+	if (!sampler->in_flight)
+		uv_close((uv_handle_t *)&sampler->timer, on_timer_closed);
+}

@@ -1,0 +1,51 @@
+#ifndef APP_SAMPLER_H
+#define APP_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/ids.h"
+#include "probe/sample.h"
+
+/*
+ * sampler - when the machine is read.
+ *
+ * Reading /proc blocks, so each sample runs on libuv's pool and comes back on
+ * the loop; there is never more than one in flight. The pace follows the need:
+ * 10 s while nothing is loaded, 1 s while something is, 200 ms while a load or
+ * an unload is in flight, and after an engine's end at 1, 2, 4 ... 50 ms until
+ * its bytes were seen to come back, because the next load waits for exactly
+ * that.
+ */
+struct sampler;
+struct uv_loop_s;
+
+enum sampler_pace {
+	PACE_EMPTY,
+	PACE_STEADY,
+	PACE_MOVING,
+	PACE_RELEASE,
+};
+
+struct sampler_owner {
+	struct id instance;
+	bool gone;         /* its group ended before this sample began */
+	struct sample_owner owner; /* pgid, cgroup, files filled; files must live until the sample is back */
+};
+
+struct sampler_events {
+	void *ctx;
+	/* Fill `out` with who is to be measured; returns how many (at most `capacity`). */
+	uint32_t (*owners)(void *ctx, struct sampler_owner *out, uint32_t capacity);
+	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. */
+	void (*on_sample)(void *ctx, const struct sample *sample, const struct sampler_owner *owners, uint32_t count);
+	void (*on_failed)(void *ctx, const char *text);
+};
+
+struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const struct sampler_events *events);
+/* Change the pace; a faster one takes effect at once, PACE_RELEASE starts its ladder anew. */
+void sampler_pace(struct sampler *sampler, enum sampler_pace pace);
+/* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). */
+void sampler_close(struct sampler *sampler);
+
+#endif

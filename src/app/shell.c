@@ -1,0 +1,253 @@
+#include "app/shell.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/units.h"
+
+/* More than this in one turn, and reading sockets would wait too long. */
+enum { EVENTS_PER_TURN = 4096, ACTIONS_PER_STEP = 64 };
+
+static int64_t clock_us(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * US_PER_S + now.tv_nsec / 1000;
+}
+
+int64_t shell_now_us(void)
+{
+	return clock_us(CLOCK_BOOTTIME);
+}
+
+int64_t shell_wall_offset_us(void)
+{
+	return clock_us(CLOCK_REALTIME) - clock_us(CLOCK_BOOTTIME);
+}
+
+struct event shell_event(enum event_type type)
+{
+	struct event event;
+
+	/* Padding and unused bytes are recorded too: they must be zero. */
+	memset(&event, 0, sizeof(event));
+	event.type = type;
+	event.at_us = shell_now_us();
+	return event;
+}
+
+void shell_push(struct shell *shell, const struct event *event)
+{
+	if (shell->queue_count == shell->queue_capacity) {
+		uint32_t capacity = shell->queue_capacity ? shell->queue_capacity * 2 : 64;
+		struct event *queue = xcalloc(capacity, sizeof(*queue));
+		for (uint32_t i = 0; i < shell->queue_count; i++)
+			queue[i] = shell->queue[(shell->queue_start + i) % shell->queue_capacity];
+		free(shell->queue);
+		shell->queue = queue;
+		shell->queue_start = 0;
+		shell->queue_capacity = capacity;
+	}
+	shell->queue[(shell->queue_start + shell->queue_count++) % shell->queue_capacity] = *event;
+}
+
+void shell_defer(struct shell *shell, const struct action *action)
+{
+	if (shell->deferred_count == shell->deferred_capacity) {
+		shell->deferred_capacity = shell->deferred_capacity ? shell->deferred_capacity * 2 : 16;
+		shell->deferred = xrealloc(shell->deferred,
+		                           shell->deferred_capacity * sizeof(*shell->deferred));
+	}
+	shell->deferred[shell->deferred_count++] = *action;
+}
+
+static struct event shell_pop(struct shell *shell)
+{
+	struct event event = shell->queue[shell->queue_start];
+
+	shell->queue_start = (shell->queue_start + 1) % shell->queue_capacity;
+	shell->queue_count--;
+	return event;
+}
+
+static void carry_out_deferred(struct shell *shell)
+{
+	/* Carrying out may defer again: that waits for the next turn. */
+	uint32_t count = shell->deferred_count;
+	struct action *actions = shell->deferred;
+
+	shell->deferred = NULL;
+	shell->deferred_count = shell->deferred_capacity = 0;
+	for (uint32_t i = 0; i < count; i++)
+		shell_carry_out(shell, &actions[i]);
+	free(actions);
+}
+
+static void step(struct shell *shell, const struct event *event)
+{
+	enum step more;
+	int64_t began_us = shell_now_us();
+
+	if (shell->recorder)
+		recorder_event(shell->recorder, event);
+	do {
+		shell->actions.count = 0;
+		more = arbiter_step(shell->arbiter, event, &shell->actions);
+		event = NULL;
+		if (shell->options.paranoid)
+			arbiter_check(shell->arbiter);
+		for (uint32_t i = 0; i < shell->actions.count; i++)
+			shell_carry_out(shell, &shell->actions.items[i]);
+	} while (more == STEP_MORE);
+	shell->last_step_us = shell_now_us();
+	api_on_step(shell->api, shell->last_step_us - began_us);
+}
+
+void shell_turn(struct shell *shell)
+{
+	uint32_t left = EVENTS_PER_TURN;
+
+	if (shell->phase == PHASE_CLOSING || (shell->queue_count == 0 && shell->deferred_count == 0))
+		return;
+	if (shell->deferred_count)
+		carry_out_deferred(shell);
+	while (shell->queue_count && left-- && shell->phase != PHASE_CLOSING) {
+		struct event event = shell_pop(shell);
+		step(shell, &event);
+	}
+	if (shell->phase != PHASE_CLOSING)
+		shell_set_pace(shell);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+	(void)idle;
+}
+
+/*
+ * Work left for the next turn (deferred verdicts, more events than one turn
+ * takes) must not wait for a socket: an idle handle keeps the poll from
+ * sleeping.
+ */
+static void turn(struct shell *shell)
+{
+	shell_turn(shell);
+	bool left = shell->phase != PHASE_CLOSING && (shell->queue_count || shell->deferred_count);
+	if (left)
+		uv_idle_start(&shell->idle, on_idle);
+	else
+		uv_idle_stop(&shell->idle);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+	turn(prepare->data);
+}
+
+static void on_check(uv_check_t *check)
+{
+	turn(check->data);
+}
+
+static void on_arbiter_timer(uv_timer_t *timer)
+{
+	struct event event = shell_event(EVENT_TICK);
+	shell_push(timer->data, &event);
+}
+
+void shell_arm(struct shell *shell, int64_t at_us)
+{
+	int64_t wait_us = at_us - shell_now_us();
+
+	uv_update_time(&shell->loop);
+	uv_timer_start(&shell->timer, on_arbiter_timer,
+	               wait_us > 0 ? (uint64_t)((wait_us + US_PER_MS - 1) / US_PER_MS) : 0, 0);
+}
+
+struct instance_row *shell_instance(struct shell *shell, struct id id)
+{
+	if (id.index >= shell->instance_capacity)
+		return NULL;
+	struct instance_row *row = &shell->instances[id.index];
+	return row->live && id_equal(row->id, id) ? row : NULL;
+}
+
+/* How often to look at the machine follows from what is going on. */
+void shell_set_pace(struct shell *shell)
+{
+	enum sampler_pace pace = PACE_EMPTY;
+
+	for (uint32_t i = 0; i < shell->instance_capacity; i++) {
+		const struct instance_row *row = &shell->instances[i];
+		struct model_view view;
+		if (!row->live)
+			continue;
+		bool moving = !arbiter_model(shell->arbiter, row->model, &view) ||
+		              (view.state != MODEL_IDLE && view.state != MODEL_BUSY);
+		enum sampler_pace need = row->gone ? PACE_RELEASE : moving ? PACE_MOVING : PACE_STEADY;
+		if (need > pace)
+			pace = need;
+	}
+	if (pace != shell->pace)
+		sampler_pace(shell->sampler, pace);
+	shell->pace = pace;
+	if (pace == PACE_EMPTY && shell->retired && gateway_exchanges(shell->gateway) == 0)
+		shell_free_retired(shell);
+}
+
+static void *map_zeroed(size_t bytes)
+{
+	void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return block == MAP_FAILED ? NULL : block;
+}
+
+bool shell_plan(struct shell *shell, uint32_t model, struct plan *out)
+{
+	size_t bytes = arbiter_bytes(&shell->limits);
+	void *scratch = map_zeroed(bytes);
+
+	if (!scratch)
+		return false;
+	bool known = arbiter_plan(shell->arbiter, model, scratch, out);
+	munmap(scratch, bytes);
+	return known;
+}
+
+int shell_make_arbiter(struct shell *shell, struct err *err)
+{
+	shell->limits = (struct arbiter_limits){
+		.models = (uint32_t)shell->conf->limit_models,
+		.requests = (uint32_t)shell->conf->limit_requests,
+		.instances = (uint32_t)shell->conf->limit_models + 16,
+		.leases = (uint32_t)shell->conf->limit_leases,
+	};
+	size_t bytes = arbiter_bytes(&shell->limits);
+	void *block = bytes ? map_zeroed(bytes) : NULL;
+	if (!block)
+		return err_set(err, -ENOMEM, "the arbiter's tables (%zu bytes); try smaller limits", bytes);
+	shell->arbiter = arbiter_init(block, &shell->limits);
+	shell->actions.items = xcalloc(ACTIONS_PER_STEP, sizeof(struct action));
+	shell->actions.capacity = ACTIONS_PER_STEP;
+	shell->instance_capacity = shell->limits.instances;
+	shell->instances = xcalloc(shell->instance_capacity, sizeof(*shell->instances));
+	shell->last_error = xcalloc(shell->limits.models, sizeof(*shell->last_error));
+	return 0;
+}
+
+void shell_start_turns(struct shell *shell)
+{
+	uv_prepare_init(&shell->loop, &shell->prepare);
+	uv_check_init(&shell->loop, &shell->check);
+	uv_idle_init(&shell->loop, &shell->idle);
+	uv_timer_init(&shell->loop, &shell->timer);
+	shell->prepare.data = shell->check.data = shell->idle.data = shell->timer.data = shell;
+	uv_prepare_start(&shell->prepare, on_prepare);
+	uv_check_start(&shell->check, on_check);
+}

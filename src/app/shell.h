@@ -1,0 +1,161 @@
+#ifndef APP_SHELL_H
+#define APP_SHELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <uv.h>
+
+#include "api/api.h"
+#include "app/catalogue.h"
+#include "app/dirs.h"
+#include "app/recorder.h"
+#include "app/sampler.h"
+#include "conf/conf.h"
+#include "core/arbiter.h"
+#include "engine/supervisor.h"
+#include "gateway/gateway.h"
+#include "io/keeper.h"
+#include "store/store.h"
+
+/*
+ * shell - the arbiter's hands and senses.
+ *
+ * Everything that happens (a request, a sample, an engine's end, a timer)
+ * becomes an event in one queue; callbacks do nothing else. Once per turn of
+ * the loop shell_turn() steps the arbiter through the queue and carries out the
+ * actions in their order. So the arbiter is never re-entered, and what it knew
+ * at each decision is exactly the events before it: that is what --record
+ * keeps.
+ *
+ * Life cycle: shell_open() -> the loop runs -> EVENT_SHUTDOWN (a signal) ->
+ * ACTION_DRAINED -> shell_close() closes what is left and the loop ends.
+ */
+
+/* One engine we started, from the spawn action until its bytes were seen back. */
+struct instance_row {
+	struct id id;
+	uint64_t sequence;
+	uint32_t model;
+	bool live;
+	bool gone;           /* its group ended: samples say so */
+	char file[DIR_PATH_MAX]; /* the mapped model file, for the probe */
+};
+
+struct shell_options {
+	const char *conf_path;
+	const char *record_path; /* NULL */
+	bool paranoid;           /* arbiter_check() after every step */
+};
+
+enum shell_phase {
+	PHASE_SERVING,
+	PHASE_DRAINING, /* told to end: running requests finish */
+	PHASE_CLOSING,  /* everything is being closed; the loop ends by itself */
+};
+
+struct shell {
+	uv_loop_t loop;
+	struct shell_options options;
+	enum shell_phase phase;
+	char boot_id[9];
+	char socket_path[SOCKET_PATH_MAX];
+	char state_dir[DIR_PATH_MAX];
+	char runtime_dir[DIR_PATH_MAX];
+	uint64_t next_sequence;
+
+	struct conf *conf;
+	struct retired_conf *retired; /* configurations that engines or exchanges may still refer to */
+	struct catalogue catalogue;
+	int64_t room_bytes;      /* what models may take at most, for `auto` contexts */
+
+	struct arbiter *arbiter;
+	struct arbiter_limits limits;
+	struct actions actions;
+	struct event *queue;     /* ring */
+	uint32_t queue_start, queue_count, queue_capacity;
+	struct action *deferred; /* verdicts of the shell's own, carried out in the next turn */
+	uint32_t deferred_count, deferred_capacity;
+	int64_t last_step_us;
+
+	struct instance_row *instances;
+	uint32_t instance_capacity;
+	char (*last_error)[512]; /* per model: what its last failure said */
+
+	struct sample sample;    /* the last one; total_bytes 0 until there is one */
+	int64_t sampled_at_us;
+	int64_t baseline_bytes;  /* the least foreign use seen */
+	int64_t reserve_bytes;
+	bool has_cgroup_limit;
+	bool sample_failing;
+	enum pressure pressure;
+
+	struct keeper *keeper;
+	struct supervisor *supervisor;
+	struct tickets *tickets;
+	struct gateway *gateway;
+	struct api *api;
+	struct store *store;
+	struct sampler *sampler;
+	enum sampler_pace pace;
+	struct recorder *recorder;
+
+	uv_prepare_t prepare;
+	uv_check_t check;
+	uv_idle_t idle;          /* runs while events are left for the next turn */
+	uv_timer_t timer;        /* the arbiter's */
+	uv_async_t posted;       /* functions from other threads: api_host.post */
+	uv_mutex_t posted_lock;
+	struct posted *posted_first;
+	bool posted_closed;
+	uv_timer_t hard_stop;
+	uv_signal_t signals[3];
+};
+
+/* 0, or a negative errno with a text for the person who started it. `keeper` is taken over. */
+int shell_open(struct shell *shell, const struct shell_options *options, struct conf *conf,
+               struct keeper *keeper, struct err *err);
+/* Runs until it was told to end. The exit status. */
+int shell_run(struct shell *shell);
+
+/* ---- between the shell's own files ---- */
+
+int64_t shell_now_us(void);              /* CLOCK_BOOTTIME */
+int64_t shell_wall_offset_us(void);      /* wall clock = boot time + this */
+
+/* shell.c: the queue and the turn */
+struct event shell_event(enum event_type type); /* zeroed, with its time */
+void shell_push(struct shell *shell, const struct event *event);
+void shell_defer(struct shell *shell, const struct action *action);
+void shell_turn(struct shell *shell);
+int shell_make_arbiter(struct shell *shell, struct err *err);
+void shell_start_turns(struct shell *shell);
+void shell_arm(struct shell *shell, int64_t at_us);
+void shell_set_pace(struct shell *shell);
+bool shell_plan(struct shell *shell, uint32_t model, struct plan *out);
+struct instance_row *shell_instance(struct shell *shell, struct id id);
+
+/* shell_actions.c */
+void shell_carry_out(struct shell *shell, const struct action *action);
+
+/* shell_hosts.c: what the layers below ask for */
+void shell_gateway_host(struct shell *shell, struct gateway_host *out);
+void shell_api_host(struct shell *shell, struct api_host *out);
+void shell_supervisor_events(struct shell *shell, struct supervisor_events *out);
+void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
+void shell_run_posted(struct shell *shell);
+
+/* shell_samples.c */
+void shell_sampler_events(struct shell *shell, struct sampler_events *out);
+int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sample);
+
+/* shell_open.c, shell_reload.c */
+void shell_push_machine(struct shell *shell);
+void shell_push_model(struct shell *shell, uint32_t model);
+void shell_drain(struct shell *shell);
+void shell_close(struct shell *shell);
+void shell_close_if_done(struct shell *shell);
+int shell_reload(void *ctx, struct buf *report);
+void shell_free_retired(struct shell *shell); /* only where no engine and no exchange is left */
+
+#endif

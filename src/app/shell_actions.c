@@ -1,0 +1,141 @@
+/*
+ * What the arbiter wants, done. Nothing here decides: an action that cannot be
+ * carried out becomes the event that says so.
+ */
+#include "app/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/units.h"
+
+static void push_exited(struct shell *shell, struct id instance, enum fail fail, bool never_ready)
+{
+	struct event event = shell_event(EVENT_INSTANCE_EXITED);
+
+	event.instance.instance = instance;
+	event.instance.fail = fail;
+	event.instance.never_ready = never_ready;
+	shell_push(shell, &event);
+}
+
+static void spawn(struct shell *shell, const struct action *action)
+{
+	const struct conf_model *model = &shell->conf->models[action->model];
+	struct instance_row *row = &shell->instances[action->instance.index];
+	struct err err = { 0 };
+
+	*row = (struct instance_row){ .id = action->instance, .sequence = action->instance_sequence,
+		                      .model = action->model, .live = true };
+	if (model->file)
+		str_copy(row->file, sizeof(row->file), str_from(model->file));
+	shell->last_error[action->model][0] = '\0';
+	int code = supervisor_spawn(shell->supervisor, action->instance, action->instance_sequence, model,
+	                            action->slots, action->context_tokens, &err);
+	if (code == 0)
+		return;
+	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]), str_from(err.text));
+	row->gone = true;
+	push_exited(shell, action->instance, FAIL_LOAD_FAILED, true);
+}
+
+/* A measured load, kept beside what was predicted: this is what estimates are judged by. */
+static void keep_observation(struct shell *shell, const struct decision *decision)
+{
+	const struct conf_model *model = &shell->conf->models[decision->model];
+	const struct catalogue_row *row = &shell->catalogue.rows[decision->model];
+	struct model_view view;
+
+	if (!arbiter_model(shell->arbiter, decision->model, &view))
+		return;
+	store_add_observation(shell->store, &(struct store_observation){
+		.at_ms = (decision->at_us + shell_wall_offset_us()) / US_PER_MS,
+		.model = model->name,
+		.file = model->file ? model->file : "",
+		.build = model->engine_path ? model->engine_path : model->engine_name,
+		.estimate_bytes = amount_total(&row->spec.base),
+		.measured_base_bytes = decision->measured_bytes,
+		.measured_peak_bytes = view.peak_bytes,
+		.load_ms = decision->load_us / US_PER_MS,
+	});
+}
+
+static void keep_learned(struct shell *shell)
+{
+	struct learned_row rows[8];
+	uint32_t count;
+
+	while ((count = arbiter_export(shell->arbiter, rows, 8)) > 0)
+		for (uint32_t i = 0; i < count; i++)
+			store_save_learned(shell->store, rows[i].file_key, rows[i].build_key, &rows[i],
+			                   sizeof(rows[i]));
+}
+
+static void release_row(struct shell *shell, uint64_t sequence)
+{
+	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+		if (shell->instances[i].live && shell->instances[i].sequence == sequence)
+			shell->instances[i].live = false;
+}
+
+static void keep_decision(struct shell *shell, const struct decision *decision)
+{
+	api_on_decision(shell->api, decision);
+	if (decision->kind == DECISION_RELEASED) {
+		release_row(shell, decision->instance);
+		keep_learned(shell);
+	}
+	if (decision->kind == DECISION_READY)
+		keep_observation(shell, decision);
+}
+
+void shell_carry_out(struct shell *shell, const struct action *action)
+{
+	switch ((enum action_type)action->type) {
+	case ACTION_SPAWN:
+		spawn(shell, action);
+		break;
+	case ACTION_STOP:
+		supervisor_stop(shell->supervisor, action->instance);
+		break;
+	case ACTION_KILL:
+	case ACTION_ABORT_LOAD:
+		supervisor_kill(shell->supervisor, action->instance);
+		break;
+	case ACTION_DISPATCH:
+	case ACTION_CANCEL:
+	case ACTION_REJECT:
+	case ACTION_DONE:
+		ticket_verdict(shell->tickets, action);
+		break;
+	case ACTION_TIMER:
+		shell_arm(shell, action->at_us);
+		break;
+	case ACTION_RECORD:
+		keep_decision(shell, &action->decision);
+		break;
+	case ACTION_DRAINED:
+		shell_close(shell);
+		break;
+	case ACTION_NONE:
+	case ACTION_RESTART:
+	case ACTION_SLEEP:
+	case ACTION_WAKE:
+	case ACTION_GROW:
+	case ACTION_SHRINK:
+	case ACTION_SOFT_RECLAIM:
+	case ACTION_SAVE:
+	case ACTION_DISCARD:
+	case ACTION_RESTORE:
+	case ACTION_WARM:
+	case ACTION_COOL:
+	case ACTION_GRANT:
+	case ACTION_DENY:
+	case ACTION_RECLAIM:
+	case ACTION_TYPE_COUNT:
+		/* The arbiter of this version asks for none of these. */
+		log_error("action %u cannot be carried out", action->type);
+		break;
+	}
+}

@@ -1,0 +1,326 @@
+/*
+ * What the layers below ask of the shell. Each answer is a read of its state or
+ * one event in the queue; nothing here steps the arbiter.
+ */
+#include "app/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/units.h"
+
+/* ---- the gateway ---- */
+
+static void on_request(void *ctx, struct id ticket, const struct request_spec *spec)
+{
+	struct shell *shell = ctx;
+
+	/* A file that cannot be loaded: nobody is evicted to find that out. */
+	if (spec->kind != REQUEST_UNLOAD && spec->kind != REQUEST_STOP &&
+	    shell->catalogue.rows[spec->model].error[0]) {
+		shell_defer(shell, &(struct action){ .type = ACTION_REJECT, .model = spec->model,
+			                             .request = ticket, .fail = FAIL_LOAD_FAILED });
+		return;
+	}
+	struct event event = shell_event(EVENT_REQUEST_ARRIVED);
+	event.arrived.request = ticket;
+	event.arrived.spec = *spec;
+	shell_push(shell, &event);
+}
+
+static void push_request_end(struct shell *shell, enum event_type type, struct id ticket, enum fail fail,
+                             int64_t tokens_in, int64_t tokens_out)
+{
+	struct event event = shell_event(type);
+
+	event.request.request = ticket;
+	event.request.fail = fail;
+	event.request.tokens_in = tokens_in;
+	event.request.tokens_out = tokens_out;
+	shell_push(shell, &event);
+}
+
+static void on_request_end(void *ctx, const struct exchange_end *end)
+{
+	struct shell *shell = ctx;
+
+	if (!id_is_none(end->ticket))
+		push_request_end(shell, end->dispatched ? EVENT_REQUEST_FINISHED : EVENT_REQUEST_GONE,
+		                 end->ticket, end->fail, end->tokens_in, end->tokens_out);
+	api_on_request_end(shell->api, end);
+}
+
+static bool endpoint(void *ctx, struct id instance, struct endpoint *out)
+{
+	struct shell *shell = ctx;
+	return supervisor_endpoint(shell->supervisor, instance, out);
+}
+
+static bool loaded(void *ctx, uint32_t model, struct id *out_instance)
+{
+	struct shell *shell = ctx;
+	struct model_view view;
+	struct endpoint unused;
+
+	if (!arbiter_model(shell->arbiter, model, &view) ||
+	    !supervisor_endpoint(shell->supervisor, view.instance, &unused))
+		return false;
+	*out_instance = view.instance;
+	return true;
+}
+
+static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uint32_t out_bytes)
+{
+	struct shell *shell = ctx;
+	struct model_view view;
+
+	out[0] = '\0';
+	if (!arbiter_model(shell->arbiter, model, &view))
+		return;
+	uint32_t place = arbiter_queue_position(shell->arbiter, ticket);
+	const char *name = shell->conf->models[model].name;
+	if (view.state == MODEL_LOADING && view.permille)
+		snprintf(out, out_bytes, "loading %.100s, %u %%; place %u", name, view.permille / 10, place);
+	else if (view.state == MODEL_LOADING)
+		snprintf(out, out_bytes, "loading %.100s; place %u", name, place);
+	else if (view.state == MODEL_BUSY)
+		snprintf(out, out_bytes, "place %u in the queue of %.100s", place, name);
+	else
+		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name, reason_name(view.reason),
+		         place);
+}
+
+void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes)
+{
+	struct shell *shell = ctx;
+
+	out[0] = '\0';
+	if (model >= shell->catalogue.count)
+		return;
+	if (fail != FAIL_LOAD_FAILED && fail != FAIL_BACKING_OFF && fail != FAIL_ENGINE_DIED)
+		return;
+	const char *file = shell->catalogue.rows[model].error;
+	str_copy(out, out_bytes, str_from(file[0] ? file : shell->last_error[model]));
+}
+
+static void on_call(void *ctx, struct call *call)
+{
+	struct shell *shell = ctx;
+	api_handle(shell->api, call);
+}
+
+static uint64_t sequence(void *ctx)
+{
+	struct shell *shell = ctx;
+	return ++shell->next_sequence;
+}
+
+void shell_gateway_host(struct shell *shell, struct gateway_host *out)
+{
+	*out = (struct gateway_host){
+		.ctx = shell, .on_request = on_request, .on_end = on_request_end, .endpoint = endpoint,
+		.loaded = loaded, .progress = progress, .explain = shell_explain, .on_call = on_call,
+		.sequence = sequence,
+	};
+}
+
+/* ---- the api ---- */
+
+static const struct arbiter *api_arbiter(void *ctx)
+{
+	return ((struct shell *)ctx)->arbiter;
+}
+
+static const struct conf *api_conf(void *ctx)
+{
+	return ((struct shell *)ctx)->conf;
+}
+
+static const struct sample *api_sample(void *ctx)
+{
+	struct shell *shell = ctx;
+	return shell->sample.total_bytes ? &shell->sample : NULL;
+}
+
+static const struct estimate *api_estimate(void *ctx, uint32_t model)
+{
+	struct shell *shell = ctx;
+
+	if (model >= shell->catalogue.count || shell->catalogue.rows[model].estimate.base_bytes == 0)
+		return NULL;
+	return &shell->catalogue.rows[model].estimate;
+}
+
+static const struct gateway_counters *api_gateway(void *ctx)
+{
+	return gateway_counters(((struct shell *)ctx)->gateway);
+}
+
+static void api_now(void *ctx, struct api_now *out)
+{
+	struct shell *shell = ctx;
+
+	*out = (struct api_now){
+		.now_us = shell_now_us(),
+		.wall_offset_us = shell_wall_offset_us(),
+		.stepped_at_us = shell->last_step_us,
+		.sampled_at_us = shell->sampled_at_us,
+		.baseline_bytes = shell->baseline_bytes,
+		.draining = shell->phase != PHASE_SERVING,
+	};
+}
+
+static void api_gone(void *ctx, struct id ticket)
+{
+	push_request_end(ctx, EVENT_REQUEST_GONE, ticket, FAIL_CLIENT_GONE, 0, 0);
+}
+
+static void api_pin(void *ctx, uint32_t model, bool pin)
+{
+	struct event event = shell_event(EVENT_PIN);
+
+	event.command.model = model;
+	event.command.flag = pin;
+	shell_push(ctx, &event);
+}
+
+static bool api_plan(void *ctx, uint32_t model, struct plan *out)
+{
+	return shell_plan(ctx, model, out);
+}
+
+static void api_requests(void *ctx, void (*each)(void *each_ctx, const struct exchange_view *request),
+                         void *each_ctx)
+{
+	gateway_each(((struct shell *)ctx)->gateway, each, each_ctx);
+}
+
+static bool api_cancel(void *ctx, uint64_t sequence_number)
+{
+	return gateway_cancel(((struct shell *)ctx)->gateway, sequence_number);
+}
+
+/* ---- functions from other threads ---- */
+
+struct posted {
+	void (*fn)(void *arg);
+	void *arg;
+	struct posted *next;
+};
+
+static bool api_post(void *ctx, void (*fn)(void *arg), void *arg)
+{
+	struct shell *shell = ctx;
+	struct posted *posted = xmalloc(sizeof(*posted));
+
+	*posted = (struct posted){ .fn = fn, .arg = arg };
+	uv_mutex_lock(&shell->posted_lock);
+	bool open = !shell->posted_closed;
+	if (open) {
+		struct posted **last = &shell->posted_first;
+		while (*last)
+			last = &(*last)->next;
+		*last = posted;
+		uv_async_send(&shell->posted);
+	}
+	uv_mutex_unlock(&shell->posted_lock);
+	if (!open)
+		free(posted);
+	return open;
+}
+
+void shell_run_posted(struct shell *shell)
+{
+	uv_mutex_lock(&shell->posted_lock);
+	struct posted *posted = shell->posted_first;
+	shell->posted_first = NULL;
+	uv_mutex_unlock(&shell->posted_lock);
+	while (posted) {
+		struct posted *next = posted->next;
+		posted->fn(posted->arg);
+		free(posted);
+		posted = next;
+	}
+}
+
+void shell_api_host(struct shell *shell, struct api_host *out)
+{
+	*out = (struct api_host){
+		.ctx = shell, .arbiter = api_arbiter, .conf = api_conf, .sample = api_sample,
+		.estimate = api_estimate, .gateway = api_gateway, .now = api_now, .sequence = sequence,
+		.explain = shell_explain, .submit = on_request, .gone = api_gone, .pin = api_pin,
+		.reload = shell_reload, .plan = api_plan, .requests = api_requests, .cancel = api_cancel,
+		.post = api_post,
+	};
+}
+
+/* ---- the supervisor ---- */
+
+static struct event instance_event(enum event_type type, struct id instance)
+{
+	struct event event = shell_event(type);
+	event.instance.instance = instance;
+	return event;
+}
+
+static void on_spawned(void *ctx, struct id instance, pid_t pid)
+{
+	struct event event = instance_event(EVENT_INSTANCE_SPAWNED, instance);
+	event.instance.pid = pid;
+	shell_push(ctx, &event);
+}
+
+static void on_progress(void *ctx, struct id instance, uint32_t permille)
+{
+	struct event event = instance_event(EVENT_INSTANCE_PROGRESS, instance);
+	event.instance.permille = permille;
+	shell_push(ctx, &event);
+}
+
+static void on_ready(void *ctx, struct id instance, uint32_t slots, uint32_t context_tokens)
+{
+	struct event event = instance_event(EVENT_INSTANCE_READY, instance);
+	event.instance.slots = slots;
+	event.instance.context_tokens = context_tokens;
+	shell_push(ctx, &event);
+}
+
+static void on_ended(void *ctx, struct id instance, const struct ending *ending)
+{
+	struct shell *shell = ctx;
+	struct instance_row *row = shell_instance(shell, instance);
+	struct event event = instance_event(EVENT_INSTANCE_EXITED, instance);
+
+	event.instance.fail = ending->fail;
+	event.instance.exit_status = ending->wait_status;
+	event.instance.never_ready = ending->never_ready;
+	shell_push(shell, &event);
+	if (!row || ending->fail == FAIL_NONE)
+		return;
+	str_copy(shell->last_error[row->model], sizeof(shell->last_error[0]), str_from(ending->text));
+	log_warn("%s: %s", shell->conf->models[row->model].name, ending->text);
+}
+
+static void on_gone(void *ctx, struct id instance, const struct ending *ending)
+{
+	struct shell *shell = ctx;
+	struct instance_row *row = shell_instance(shell, instance);
+
+	(void)ending;
+	if (row)
+		row->gone = true;
+	shell_close_if_done(shell);
+	/* The ladder starts anew at each end, also while another is awaited. */
+	shell->pace = PACE_RELEASE;
+	sampler_pace(shell->sampler, PACE_RELEASE);
+}
+
+void shell_supervisor_events(struct shell *shell, struct supervisor_events *out)
+{
+	*out = (struct supervisor_events){
+		.ctx = shell, .on_spawned = on_spawned, .on_progress = on_progress, .on_ready = on_ready,
+		.on_ended = on_ended, .on_gone = on_gone,
+	};
+}

@@ -1,0 +1,372 @@
+/*
+ * Start and end of the daemon: what is opened in which order, and closed in the
+ * reverse. What is not needed to serve (history, a higher file limit) is said
+ * once and done without.
+ */
+#include "app/shell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "app/notify.h"
+#include "base/alloc.h"
+#include "base/log.h"
+
+enum { HARD_STOP_MS = 20000, STORE_CLOSE_MS = 3000 };
+
+static void make_boot_id(char out[9])
+{
+	uint32_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = (uint32_t)shell_now_us() ^ (uint32_t)getpid();
+	snprintf(out, 9, "%08x", random);
+}
+
+static void raise_limit(int which, const char *name, rlim_t wanted, const char *cost)
+{
+	struct rlimit limit;
+
+	if (getrlimit(which, &limit) < 0 || limit.rlim_cur >= wanted)
+		return;
+	rlim_t before = limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	if (limit.rlim_cur > before && setrlimit(which, &limit) < 0)
+		limit.rlim_cur = before;
+	if (limit.rlim_cur < wanted)
+		log_warn("the limit of %s stays at %llu (%llu wanted): %s", name,
+		         (unsigned long long)limit.rlim_cur, (unsigned long long)wanted, cost);
+}
+
+static int open_folders(struct shell *shell, struct err *err)
+{
+	if (!dirs_runtime(shell->runtime_dir, sizeof(shell->runtime_dir)))
+		return err_set(err, -ENAMETOOLONG, "the path of the run-time folder is too long");
+	if (dirs_make(shell->runtime_dir, err) < 0 || dirs_check_private(shell->runtime_dir, err) < 0)
+		return err_wrap(err, "run-time folder");
+	struct err state = { 0 };
+	str_copy(shell->state_dir, sizeof(shell->state_dir), str_from(shell->conf->state_dir));
+	if (dirs_make(shell->state_dir, &state) < 0)
+		log_warn("no history: %s", state.text);
+	return 0;
+}
+
+static void open_history(struct shell *shell)
+{
+	char path[DIR_PATH_MAX + 16];
+	struct err err = { 0 };
+
+	snprintf(path, sizeof(path), "%s/history.db", shell->state_dir);
+	shell->store = store_open(path, &err);
+	if (!shell->store)
+		log_warn("no history: %s", err.text);
+}
+
+static void on_learned(void *ctx, const void *row)
+{
+	struct event event = shell_event(EVENT_LEARNED);
+
+	memcpy(&event.learned, row, sizeof(event.learned));
+	shell_push(ctx, &event);
+}
+
+/* The first reading is taken here, before the loop: every limit is derived from it. */
+static int read_machine(struct shell *shell, struct err *err)
+{
+	int code = sample_read("", &shell->sample, err);
+
+	if (code < 0)
+		return code;
+	shell->reserve_bytes = shell->conf->memory_reserve_bytes != CONF_AUTO
+	                               ? shell->conf->memory_reserve_bytes
+	                               : sample_default_reserve(&shell->sample);
+	shell->has_cgroup_limit = shell->sample.cgroup_limit_bytes < shell->sample.total_bytes;
+	shell->baseline_bytes = shell->sample.unreclaimable_bytes;
+	shell->room_bytes = shell->sample.total_bytes - shell->reserve_bytes - shell->baseline_bytes;
+	if (shell->conf->memory_limit_bytes != CONF_AUTO && shell->conf->memory_limit_bytes < shell->room_bytes)
+		shell->room_bytes = shell->conf->memory_limit_bytes;
+	return 0;
+}
+
+void shell_push_machine(struct shell *shell)
+{
+	const struct conf *conf = shell->conf;
+	struct event event = shell_event(EVENT_MACHINE);
+	struct event_machine *machine = &event.machine;
+
+	machine->pools = 1;
+	machine->pool[0] = (struct pool_spec){ shell->sample.total_bytes, shell->reserve_bytes };
+	if (shell->has_cgroup_limit) {
+		machine->views = 1;
+		machine->view[0].cap_bytes = shell->sample.cgroup_limit_bytes;
+		machine->view[0].foreign_bytes = shell_cgroup_foreign(shell, &shell->sample);
+		machine->view[0].mask = VIEW_BIT(0, USE_HOST);
+	}
+	machine->limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes;
+	machine->margin_permille = (int32_t)conf->memory_margin_permille;
+	machine->policy = conf->policy;
+	shell_push(shell, &event);
+
+	event = shell_event(EVENT_WALL);
+	event.wall.offset_us = shell_wall_offset_us();
+	shell_push(shell, &event);
+	event = shell_event(EVENT_SAMPLE);
+	event.sample.unreclaimable_bytes[0] = shell->sample.unreclaimable_bytes;
+	event.sample.view_foreign_bytes[0] = machine->view[0].foreign_bytes;
+	shell_push(shell, &event);
+}
+
+void shell_push_model(struct shell *shell, uint32_t model)
+{
+	struct event event = shell_event(EVENT_MODEL);
+
+	event.model.model = model;
+	event.model.spec = shell->catalogue.rows[model].spec;
+	shell_push(shell, &event);
+}
+
+static int open_engines(struct shell *shell, struct keeper *keeper, struct err *err)
+{
+	struct supervisor_events events;
+
+	shell->keeper = keeper;
+	shell_supervisor_events(shell, &events);
+	shell->supervisor = supervisor_new(
+		&(struct supervisor_options){
+			.loop = &shell->loop,
+			.keeper = keeper,
+			.socket_dir = shell->runtime_dir,
+			.instances_max = shell->instance_capacity,
+		},
+		&events);
+	if (!shell->supervisor)
+		return err_set(err, -ENOMEM, "engines cannot be supervised");
+	return 0;
+}
+
+static int open_gateway(struct shell *shell, struct err *err)
+{
+	struct gateway_host host;
+	struct gateway_options options = {
+		.loop = &shell->loop,
+		.conf = shell->conf,
+		.tickets = shell->tickets,
+		.boot_id = shell->boot_id,
+		.socket_path = shell->socket_path,
+	};
+
+	if ((size_t)snprintf(shell->socket_path, sizeof(shell->socket_path), "%s/cotenant.sock",
+	                     shell->runtime_dir) >= sizeof(shell->socket_path))
+		return err_set(err, -ENAMETOOLONG,
+		               "socket %s/cotenant.sock: the path is too long; set RUNTIME_DIRECTORY to a shorter one",
+		               shell->runtime_dir);
+	shell_gateway_host(shell, &host);
+	shell->gateway = gateway_new(&options, &host, err);
+	return shell->gateway ? 0 : err->code;
+}
+
+static void open_api(struct shell *shell)
+{
+	struct api_host host;
+
+	shell_api_host(shell, &host);
+	shell->api = api_new(
+		&(struct api_options){
+			.boot_id = shell->boot_id,
+			.version = COTENANT_VERSION,
+			.tickets = shell->tickets,
+			.supervisor = shell->supervisor,
+			.store = shell->store,
+			.started_at_us = shell_now_us(),
+		},
+		&host);
+}
+
+/* ---- signals ---- */
+
+static void on_hard_stop(uv_timer_t *timer)
+{
+	struct shell *shell = timer->data;
+
+	log_warn("what was still open is cut");
+	uv_stop(&shell->loop);
+}
+
+static void on_end_signal(uv_signal_t *handle, int number)
+{
+	struct shell *shell = handle->data;
+
+	if (shell->phase == PHASE_SERVING) {
+		log_info("%s: no new requests; running ones finish (once more: end them)",
+		         number == SIGINT ? "interrupted" : "told to end");
+		shell_drain(shell);
+		return;
+	}
+	shell_close(shell);
+}
+
+static void on_hangup(uv_signal_t *handle, int number)
+{
+	struct buf report = BUF_INIT;
+
+	(void)number;
+	int code = shell_reload(handle->data, &report);
+	log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %s", buf_cstr(&report));
+	buf_release(&report);
+}
+
+static void open_signals(struct shell *shell)
+{
+	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		uv_signal_init(&shell->loop, &shell->signals[i]);
+		shell->signals[i].data = shell;
+		uv_signal_start(&shell->signals[i], numbers[i] == SIGHUP ? on_hangup : on_end_signal, numbers[i]);
+	}
+	uv_timer_init(&shell->loop, &shell->hard_stop);
+	shell->hard_stop.data = shell;
+}
+
+static void on_posted(uv_async_t *async)
+{
+	shell_run_posted(async->data);
+}
+
+static void warn_of_models(const struct shell *shell)
+{
+	for (size_t i = 0; i < shell->catalogue.count; i++)
+		if (shell->catalogue.rows[i].error[0])
+			log_warn("model %s cannot be loaded: %s", shell->conf->models[i].name,
+			         shell->catalogue.rows[i].error);
+}
+
+int shell_open(struct shell *shell, const struct shell_options *options, struct conf *conf,
+               struct keeper *keeper, struct err *err)
+{
+	memset(shell, 0, sizeof(*shell));
+	shell->options = *options;
+	shell->conf = conf;
+	make_boot_id(shell->boot_id);
+	raise_limit(RLIMIT_NOFILE, "open files", 65536, "a connection takes one or two; beyond it new ones wait");
+	raise_limit(RLIMIT_MEMLOCK, "locked memory", RLIM_INFINITY, "engines that pin their weights (--mlock) cannot");
+	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 || shell_make_arbiter(shell, err) < 0)
+		return err->code;
+	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
+	warn_of_models(shell);
+	open_history(shell);
+	if (options->record_path) {
+		shell->recorder = recorder_open(options->record_path, &shell->limits, err);
+		if (!shell->recorder)
+			return err->code;
+	}
+
+	uv_loop_init(&shell->loop);
+	uv_mutex_init(&shell->posted_lock);
+	uv_async_init(&shell->loop, &shell->posted, on_posted);
+	shell->posted.data = shell;
+	shell->tickets = tickets_new(shell->limits.requests);
+	if (open_engines(shell, keeper, err) < 0 || open_gateway(shell, err) < 0)
+		return err->code;
+	open_api(shell);
+	open_signals(shell);
+	shell_start_turns(shell);
+
+	shell_push_machine(shell);
+	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+		shell_push_model(shell, i);
+	if (shell->store)
+		store_load_learned(shell->store, sizeof(struct learned_row), on_learned, shell);
+	struct sampler_events sampler;
+	shell_sampler_events(shell, &sampler);
+	shell->sampler = sampler_new(&shell->loop, "", &sampler);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+void shell_drain(struct shell *shell)
+{
+	struct event event = shell_event(EVENT_SHUTDOWN);
+
+	notify_stopping();
+	shell->phase = PHASE_DRAINING;
+	gateway_drain(shell->gateway);
+	shell_push(shell, &event);
+}
+
+static bool any_engine_left(const struct shell *shell)
+{
+	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+		if (shell->instances[i].live && !shell->instances[i].gone)
+			return true;
+	return false;
+}
+
+/* Drained, or told twice: engines that are left are killed, and when the last is gone the loop stops. */
+void shell_close(struct shell *shell)
+{
+	if (shell->phase == PHASE_CLOSING)
+		return;
+	shell->phase = PHASE_CLOSING;
+	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+		if (shell->instances[i].live && !shell->instances[i].gone)
+			supervisor_kill(shell->supervisor, shell->instances[i].id);
+	uv_timer_start(&shell->hard_stop, on_hard_stop, HARD_STOP_MS, 0);
+	shell_close_if_done(shell);
+}
+
+void shell_close_if_done(struct shell *shell)
+{
+	if (shell->phase == PHASE_CLOSING && !any_engine_left(shell) &&
+	    gateway_exchanges(shell->gateway) == 0)
+		uv_stop(&shell->loop);
+}
+
+static void close_handles(struct shell *shell)
+{
+	uv_handle_t *handles[] = {
+		(uv_handle_t *)&shell->prepare, (uv_handle_t *)&shell->check,
+		(uv_handle_t *)&shell->idle, (uv_handle_t *)&shell->timer,
+		(uv_handle_t *)&shell->hard_stop, (uv_handle_t *)&shell->posted,
+		(uv_handle_t *)&shell->signals[0], (uv_handle_t *)&shell->signals[1],
+		(uv_handle_t *)&shell->signals[2],
+	};
+	for (size_t i = 0; i < sizeof(handles) / sizeof(*handles); i++)
+		uv_close(handles[i], NULL);
+}
+
+static void tear_down(struct shell *shell)
+{
+	/* Queries under way answer into the api: the store ends first, the api after its last answer. */
+	gateway_free(shell->gateway);
+	store_close(shell->store, STORE_CLOSE_MS);
+	shell_run_posted(shell);
+	api_free(shell->api);
+	sampler_close(shell->sampler);
+	keeper_close(shell->keeper);
+	close_handles(shell);
+	uv_run(&shell->loop, UV_RUN_DEFAULT);
+	supervisor_free(shell->supervisor);
+	tickets_free(shell->tickets);
+	if (shell->recorder)
+		recorder_close(shell->recorder);
+	catalogue_release(&shell->catalogue);
+	shell_free_retired(shell);
+	conf_free(shell->conf);
+	uv_loop_close(&shell->loop);
+}
+
+int shell_run(struct shell *shell)
+{
+	notify_ready();
+	uv_run(&shell->loop, UV_RUN_DEFAULT);
+	tear_down(shell);
+	return 0;
+}

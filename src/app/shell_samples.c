@@ -1,0 +1,123 @@
+/* The machine's readings on their way to the arbiter. */
+#include "app/shell.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+static uint32_t sample_owners(void *ctx, struct sampler_owner *out, uint32_t capacity)
+{
+	struct shell *shell = ctx;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < shell->instance_capacity && count < capacity; i++) {
+		const struct instance_row *row = &shell->instances[i];
+		if (!row->live)
+			continue;
+		struct sampler_owner *owner = &out[count];
+		*owner = (struct sampler_owner){ .instance = row->id, .gone = row->gone };
+		bool running = supervisor_owner(shell->supervisor, row->id, &owner->owner.pgid,
+		                                &owner->owner.cgroup);
+		if (!running && !row->gone)
+			continue; /* asked for, not yet there */
+		owner->owner.files[0] = row->file[0] ? row->file : NULL;
+		count++;
+	}
+	return count;
+}
+
+static void push_measured(struct shell *shell, const struct sampler_owner *asked,
+                          const struct sample_owner *found)
+{
+	struct event event = shell_event(EVENT_MEASURED);
+	bool gone = asked->gone && found->processes == 0;
+
+	event.measured.instance = asked->instance;
+	event.measured.own.bytes[0][USE_HOST] = gone ? 0 : found->own_bytes;
+	event.measured.complete = gone || found->complete;
+	event.measured.gone = gone;
+	shell_push(shell, &event);
+}
+
+/*
+ * The baseline is the least foreign use ever seen: what the system needs by
+ * itself, with no engine and nobody else.
+ */
+static void learn_baseline(struct shell *shell, const struct sample *sample)
+{
+	int64_t foreign = sample->unreclaimable_bytes;
+
+	for (uint32_t i = 0; i < sample->owners; i++)
+		foreign -= sample->owner[i].own_bytes;
+	if (foreign >= 0 && (shell->baseline_bytes < 0 || foreign < shell->baseline_bytes))
+		shell->baseline_bytes = foreign;
+}
+
+/* A limit on our own cgroup bounds us and the engines together; what is not theirs there is foreign to them. */
+int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sample)
+{
+	int64_t foreign = sample->cgroup_used_bytes;
+
+	if (!shell->has_cgroup_limit)
+		return 0;
+	for (uint32_t i = 0; i < sample->owners; i++)
+		foreign -= sample->owner[i].own_bytes;
+	return foreign > 0 ? foreign : 0;
+}
+
+/*
+ * Levels: what is left against the reserve (memory.md: WARN below a half, CRIT
+ * below a third and at least 2 GiB of it on large machines), and PSI where the
+ * kernel has it, in hundredths of a percent.
+ */
+static void judge_pressure(struct shell *shell, const struct sample *sample)
+{
+	int64_t left = sample->total_bytes - sample->unreclaimable_bytes;
+	int64_t reserve = shell->reserve_bytes;
+	enum pressure level = PRESSURE_NONE;
+
+	if (left < reserve / 2 || sample->psi_some_avg10_centi > 10 * 100)
+		level = PRESSURE_WARN;
+	if (left < reserve / 3 || sample->psi_some_avg10_centi > 40 * 100 ||
+	    sample->psi_full_avg10_centi > 10 * 100)
+		level = PRESSURE_CRIT;
+	if (level == shell->pressure)
+		return;
+	struct event event = shell_event(EVENT_PRESSURE);
+	event.pressure.level = level;
+	shell_push(shell, &event);
+	shell->pressure = level;
+}
+
+static void on_sample(void *ctx, const struct sample *sample, const struct sampler_owner *owners, uint32_t count)
+{
+	struct shell *shell = ctx;
+	struct event event;
+
+	shell->sample = *sample;
+	shell->sampled_at_us = shell_now_us();
+	learn_baseline(shell, sample);
+	for (uint32_t i = 0; i < count; i++)
+		push_measured(shell, &owners[i], &sample->owner[i]);
+	event = shell_event(EVENT_SAMPLE);
+	event.sample.unreclaimable_bytes[0] = sample->unreclaimable_bytes;
+	event.sample.view_foreign_bytes[0] = shell_cgroup_foreign(shell, sample);
+	shell_push(shell, &event);
+	judge_pressure(shell, sample);
+}
+
+static void on_failed(void *ctx, const char *text)
+{
+	struct shell *shell = ctx;
+
+	if (!shell->sample_failing)
+		log_error("memory cannot be read: %s; decisions stand on the last reading", text);
+	shell->sample_failing = true;
+}
+
+void shell_sampler_events(struct shell *shell, struct sampler_events *out)
+{
+	*out = (struct sampler_events){
+		.ctx = shell, .owners = sample_owners, .on_sample = on_sample, .on_failed = on_failed,
+	};
+}
