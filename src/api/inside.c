@@ -7,7 +7,7 @@
 
 void api_reply(struct call *call, int status, json_t *value)
 {
-	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 	struct buf body = BUF_INIT;
 
 	buf_printf(&body, "%s\n", text ? text : "null");
@@ -111,7 +111,7 @@ json_t *api_decision_json(const struct api *api, const struct decision *d)
 	json_t *json = json_object();
 
 	decision_text(d, &api->names, &text);
-	json_object_set_new(json, "sequence", json_integer((json_int_t)d->sequence));
+	json_object_set_new(json, "id", public_id(api, d->sequence));
 	json_object_set_new(json, "at_ms", json_integer(api_epoch_ms(api, d->at_us)));
 	json_object_set_new(json, "kind", json_string(decision_kind_name(d->kind)));
 	json_object_set_new(json, "reason", d->reason ? json_string(reason_name(d->reason)) : json_null());

@@ -175,18 +175,20 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 	return row && api_may_see_key(call, row->key_name) ? ended_json(api, row) : NULL;
 }
 
+/* The live ones, then the lately ended, newest first; ?live=1 leaves out the latter. */
 void handle_requests(struct api *api, struct call *call, const char *name)
 {
 	struct walk walk = { api, call, 0, json_array() };
 	const struct past_request *row;
-	json_t *ended = json_array();
+	char live[4];
 
 	(void)name;
 	api->host.requests(api->host.ctx, take_live, &walk);
-	for (uint64_t i = 0; (row = past_request_at(&api->past, i)); i++)
+	bool all = !call_parameter(call, "live", live, sizeof(live)) || str_is(str_from(live), "0");
+	for (uint64_t i = 0; all && (row = past_request_at(&api->past, i)); i++)
 		if (api_may_see_key(call, row->key_name))
-			json_array_append_new(ended, ended_json(api, row));
-	api_reply(call, 200, json_pack("{s:o, s:o}", "requests", walk.array, "ended", ended));
+			json_array_append_new(walk.array, ended_json(api, row));
+	api_reply(call, 200, json_pack("{s:o}", "requests", walk.array));
 }
 
 void handle_request(struct api *api, struct call *call, const char *name)

@@ -28,7 +28,7 @@ bool json_yes(const json_t *object, const char *key)
 
 int json_print(json_t *value)
 {
-	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(value);
 	return CLI_DONE;

@@ -1,0 +1,158 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/value.h"
+#include "app/cli.h"
+#include "app/cli_client.h"
+#include "app/cli_json.h"
+#include "conf/conf.h"
+
+static const struct cli_option file_options[] = {
+	{ "file", 'f', CLI_TEXT, "FILE", "the configuration, instead of the one that serve would find" },
+	{ 0 },
+};
+
+#define WHERE_IT_LOOKS                                                                           \
+	"Without -f the file is $COTENANT_CONFIG, else ./cotenant.yaml,\n"                       \
+	"~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml."
+
+static int no_file(const char *verb)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "cotenant %s -f cotenant.yaml", verb);
+	return cli_fail(CLI_FAILED, command, "there is no configuration file where one is looked for");
+}
+
+static int unusable(const char *path)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "cotenant check -f %.200s", path);
+	return cli_fail(CLI_FAILED, command, "%s cannot be used as it is", path);
+}
+
+/* ---- check ---- */
+
+static json_t *lines_json(struct buf *text)
+{
+	struct str rest = buf_str(text);
+	json_t *lines = json_array();
+
+	while (rest.length) {
+		struct str line = str_cut(rest, '\n', &rest);
+		if (line.length)
+			json_array_append_new(lines, json_lossy(line));
+	}
+	return lines;
+}
+
+static int run_check(const struct cli_args *args)
+{
+	struct buf problems = BUF_INIT;
+
+	char *path = conf_find(cli_value(args, "file")->text);
+	if (!path)
+		return no_file("check");
+	struct conf *conf = conf_load(path, &problems);
+	if (args->json) {
+		json_print(json_pack("{s:b, s:s, s:I, s:o}", "ok", conf != NULL, "file", path, "models",
+		                     (json_int_t)(conf ? conf->model_count : 0), "problems",
+		                     lines_json(&problems)));
+	} else {
+		cli_put(buf_cstr(&problems));
+		if (conf)
+			printf("%s: good, %zu model%s\n", path, conf->model_count,
+			       conf->model_count == 1 ? "" : "s");
+	}
+	int code = conf ? CLI_DONE : unusable(path);
+	conf_free(conf);
+	buf_release(&problems);
+	free(path);
+	return code;
+}
+
+const struct cli_verb verb_check = {
+	.name = "check",
+	.operands = "",
+	.summary = "whether the configuration is good, and where it is not",
+	.help = "Reads the configuration and says every problem with file:line:column, what is wrong and\n"
+	        "what to write instead. Needs no daemon. Exit code 1: it cannot be used.\n" WHERE_IT_LOOKS
+	        "\n\n"
+	        "Examples:\n"
+	        "  cotenant check -f cotenant.yaml\n"
+	        "  cotenant check && cotenant reload",
+	.options = file_options,
+	.reads = true,
+	.run = run_check,
+};
+
+/* ---- config ---- */
+
+static const struct cli_option config_options[] = {
+	{ "file", 'f', CLI_TEXT, "FILE", "the configuration, instead of the one that serve would find" },
+	{ "running", 'r', CLI_FLAG, NULL, "what the daemon runs with, not what a file says" },
+	{ 0 },
+};
+
+static int print_running(const struct cli_args *args)
+{
+	struct client_reply reply;
+	const char *path = args->json ? "/api/v1/config" : "/api/v1/config?yaml=1";
+
+	int code = client_ask(args, "GET", path, NULL, CLIENT_QUICK_MS, &reply);
+	if (code != CLI_DONE)
+		return code;
+	if (reply.status == 200)
+		cli_put(buf_cstr(&reply.body));
+	else
+		code = client_refused(args, &reply);
+	buf_release(&reply.body);
+	return code;
+}
+
+static int run_config(const struct cli_args *args)
+{
+	struct buf problems = BUF_INIT, text = BUF_INIT;
+
+	char *path = conf_find(cli_value(args, "file")->text);
+	if (cli_value(args, "running")->given || (!path && client_reachable(args))) {
+		free(path);
+		return print_running(args);
+	}
+	if (!path)
+		return no_file("config");
+	struct conf *conf = conf_load(path, &problems);
+	int code = CLI_DONE;
+	if (!conf) {
+		fputs(buf_cstr(&problems), stderr);
+		code = unusable(path);
+	} else {
+		if (args->json)
+			conf_print_json(conf, &text);
+		else
+			conf_print(conf, &text);
+		cli_put(buf_cstr(&text));
+	}
+	conf_free(conf);
+	buf_release(&problems);
+	buf_release(&text);
+	free(path);
+	return code;
+}
+
+const struct cli_verb verb_config = {
+	.name = "config",
+	.operands = "",
+	.summary = "the whole configuration as it takes effect, defaults included",
+	.help = "Prints the configuration with every default filled in and secrets as ***. Where no file\n"
+	        "is found it asks the daemon; --running always does.\n" WHERE_IT_LOOKS "\n\n"
+	        "Examples:\n"
+	        "  cotenant config -f cotenant.yaml\n"
+	        "  cotenant config --running --json | jq .memory",
+	.options = config_options,
+	.reads = true,
+	.asks = true,
+	.run = run_config,
+};

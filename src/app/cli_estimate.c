@@ -1,0 +1,220 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "api/estimate_json.h"
+#include "app/cli.h"
+#include "app/cli_json.h"
+#include "app/cli_table.h"
+#include "base/units.h"
+#include "estimate/estimate.h"
+
+static const struct cli_option estimate_options[] = {
+	{ "context", 'c', CLI_NUMBER, "N", "the engine's -c, over all slots (0: what the model was trained for)" },
+	{ "slots", 0, CLI_NUMBER, "N", "requests at once, the engine's -np" },
+	{ "batch", 0, CLI_NUMBER, "N", "the engine's -b (2048)" },
+	{ "ubatch", 0, CLI_NUMBER, "N", "the engine's -ub (512)" },
+	{ "outputs", 0, CLI_NUMBER, "N", "rows of logits (one a sequence; 0: the whole batch)" },
+	{ "kv-type-k", 0, CLI_TEXT, "T", "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl" },
+	{ "kv-type-v", 0, CLI_TEXT, "T", "likewise" },
+	{ "flash-attn", 0, CLI_TEXT, "on|off|auto", "as the engine takes it (auto)" },
+	{ "unified-kv", 0, CLI_TEXT, "on|off", "one cache for all slots" },
+	{ "gpu-layers", 0, CLI_TEXT, "all|N", "layers on the device (0)" },
+	{ "cpu-experts", 0, CLI_TEXT, "all|N", "layers whose experts stay on the CPU (0)" },
+	{ "kv", 0, CLI_TEXT, "plain|lazy", "lazy: the cache costs what the conversations fill" },
+	{ "root", 0, CLI_TEXT, "DIR", "a recorded machine to say whether it fits, instead of this one" },
+	{ "explain", 0, CLI_FLAG, NULL, "say what each number is made of" },
+	{ 0 },
+};
+
+static int wrong(const char *option, const char *given, const char *wanted)
+{
+	return cli_fail(CLI_USAGE, "cotenant estimate --help", "estimate: --%s is %s, not '%.40s'", option,
+	                wanted, given);
+}
+
+static bool find_kv_type(const char *name, enum kv_cache_type *out)
+{
+	static const char *const names[KV_TYPE_COUNT] = {
+		[KV_F32] = "f32",   [KV_F16] = "f16",   [KV_BF16] = "bf16", [KV_Q8_0] = "q8_0",
+		[KV_Q5_1] = "q5_1", [KV_Q5_0] = "q5_0", [KV_Q4_1] = "q4_1", [KV_Q4_0] = "q4_0",
+		[KV_IQ4_NL] = "iq4_nl",
+	};
+
+	for (int i = 0; i < KV_TYPE_COUNT; i++)
+		if (strcmp(names[i], name) == 0) {
+			*out = (enum kv_cache_type)i;
+			return true;
+		}
+	return false;
+}
+
+/* "all" or a number. */
+static bool find_layers(const char *text, int64_t *out)
+{
+	uint64_t number;
+
+	if (strcmp(text, "all") == 0) {
+		*out = -1;
+		return true;
+	}
+	if (!str_to_u64(str_from(text), &number) || number > INT32_MAX)
+		return false;
+	*out = (int64_t)number;
+	return true;
+}
+
+static void take_number(const struct cli_args *args, const char *name, int64_t *out)
+{
+	const struct cli_value *value = cli_value(args, name);
+	if (value->given)
+		*out = value->number;
+}
+
+static int read_cache(const struct cli_args *args, struct estimate_params *params)
+{
+	static const char types[] = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl";
+	const struct cli_value *k = cli_value(args, "kv-type-k"), *v = cli_value(args, "kv-type-v"),
+	                       *kv = cli_value(args, "kv"), *unified = cli_value(args, "unified-kv");
+
+	if (k->given && !find_kv_type(k->text, &params->kv_k))
+		return wrong("kv-type-k", k->text, types);
+	if (v->given && !find_kv_type(v->text, &params->kv_v))
+		return wrong("kv-type-v", v->text, types);
+	if (kv->given && strcmp(kv->text, "lazy") != 0 && strcmp(kv->text, "plain") != 0)
+		return wrong("kv", kv->text, "plain or lazy");
+	params->lazy_kv = kv->given && kv->text[0] == 'l';
+	if (unified->given && strcmp(unified->text, "on") != 0 && strcmp(unified->text, "off") != 0)
+		return wrong("unified-kv", unified->text, "on or off");
+	params->unified_given = unified->given;
+	params->unified_kv = unified->given && strcmp(unified->text, "on") == 0;
+	return CLI_DONE;
+}
+
+static int read_params(const struct cli_args *args, struct estimate_params *params)
+{
+	const struct cli_value *flash = cli_value(args, "flash-attn"), *gpu = cli_value(args, "gpu-layers"),
+	                       *experts = cli_value(args, "cpu-experts");
+
+	estimate_defaults(params);
+	take_number(args, "context", &params->context);
+	take_number(args, "slots", &params->slots);
+	take_number(args, "batch", &params->batch);
+	take_number(args, "ubatch", &params->ubatch);
+	take_number(args, "outputs", &params->outputs);
+	if (gpu->given && !find_layers(gpu->text, &params->gpu_layers))
+		return wrong("gpu-layers", gpu->text, "all or a number");
+	if (experts->given && !find_layers(experts->text, &params->cpu_experts))
+		return wrong("cpu-experts", experts->text, "all or a number");
+	if (flash->given) {
+		if (strcmp(flash->text, "on") != 0 && strcmp(flash->text, "off") != 0 &&
+		    strcmp(flash->text, "auto") != 0)
+			return wrong("flash-attn", flash->text, "on, off or auto");
+		params->flash = strcmp(flash->text, "on") == 0    ? FLASH_ON
+		                : strcmp(flash->text, "off") == 0 ? FLASH_OFF
+		                                                  : FLASH_AUTO;
+	}
+	return read_cache(args, params);
+}
+
+/* ---- for people ---- */
+
+static void print_line(const char *what, int64_t bytes, const char *why)
+{
+	char size[UNITS_TEXT];
+	printf("  %-22s %10s  %s\n", what, units_size(size, bytes), why);
+}
+
+static void print_parts(const struct estimate *e)
+{
+	static const char *const columns[] = { "PART", ">DEVICE", ">HOST", "WHAT IT IS", NULL };
+	static const char *const names[] = { "weights", "kv", "recurrent", "compute", "overhead", "total" };
+	static const char *const texts[] = { "the tensors of the file",
+		                             "keys and values of the conversations, at full context",
+		                             "state of recurrent layers",
+		                             "scratch buffers of one evaluation",
+		                             "program, libraries, allocator",
+		                             "" };
+	const int64_t device[] = { e->device.weights_bytes, e->device.kv_bytes, e->device.recurrent_bytes,
+		                   e->device.compute_bytes, e->device.overhead_bytes, e->device.total_bytes };
+	const int64_t host[] = { e->host.weights_bytes, e->host.kv_bytes, e->host.recurrent_bytes,
+		                 e->host.compute_bytes, e->host.overhead_bytes, e->host.total_bytes };
+	struct buf out = BUF_INIT;
+	struct table table;
+
+	table_begin(&table, columns);
+	for (int i = 0; i < 6; i++) {
+		table_add(&table, "%s", names[i]);
+		table_add_size(&table, device[i]);
+		table_add_size(&table, host[i]);
+		table_add(&table, "%s", texts[i]);
+	}
+	table_end(&table, &out);
+	printf("\n%s", buf_cstr(&out));
+	buf_release(&out);
+}
+
+static void print_estimate(const char *path, const struct estimate *e, bool explain)
+{
+	char size[UNITS_TEXT];
+	bool large = e->parameters >= 1000000000;
+
+	cli_put(path);
+	printf(": ");
+	cli_put(e->architecture);
+	printf(" ");
+	cli_put(e->quantisation);
+	printf(", %.3g %s parameters, %lld layers, trained for %lld tokens, file %s\n",
+	       (double)e->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
+	       (long long)e->layers, (long long)e->trained_context, units_size(size, e->file_bytes));
+	print_line("loaded and idle", e->base_bytes, "base");
+	print_line("each running request", e->per_request_bytes, "at full context");
+	print_line("all slots busy", e->steady_bytes, "base and every slot's request");
+	print_line("peak of the load", e->peak_bytes, "what a load claims");
+	print_line("at most (99 %)", e->upper_bytes, "bound of both");
+	print_line("uncertainty", e->sigma_bytes, "one standard deviation, which the ledger uses");
+	if (e->cache_limit_bytes)
+		print_line("prompt cache up to", e->cache_limit_bytes, "grows with use");
+	printf("  source %s, confidence %.0f %%", estimate_source_name(e->source), e->confidence * 100);
+	if (e->flags[0]) {
+		printf("; ");
+		cli_put(e->flags);
+	}
+	putchar('\n');
+	if (explain)
+		print_parts(e);
+}
+
+static int run_estimate(const struct cli_args *args)
+{
+	struct estimate_params params;
+	struct estimate estimate;
+	struct err err;
+
+	int code = read_params(args, &params);
+	if (code != CLI_DONE)
+		return code;
+	if (estimate_file(args->operand[0], &params, &estimate, &err) < 0)
+		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
+	if (args->json)
+		return json_print(estimate_json(&estimate));
+	print_estimate(args->operand[0], &estimate, cli_value(args, "explain")->given);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_estimate = {
+	.name = "estimate",
+	.operands = "FILE",
+	.summary = "what a model file will take, from its header; needs no daemon",
+	.help = "Reads the header of a GGUF file and tells what an engine will take with it: weights, KV\n"
+	        "cache, compute buffers, at rest, at work and at the peak of the load. What is not given is\n"
+	        "what the engine itself would do. Nothing is loaded.\n\n"
+	        "Examples:\n"
+	        "  cotenant estimate model.gguf\n"
+	        "  cotenant estimate model.gguf -c 32768 --slots 2 --kv-type-k q8_0 --kv-type-v q8_0 --explain\n"
+	        "  cotenant estimate model.gguf --json | jq .peak_bytes",
+	.options = estimate_options,
+	.least = 1,
+	.most = 1,
+	.reads = true,
+	.run = run_estimate,
+};
