@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "core/fail.h"
 #include "core/ids.h"
+#include "engine/endpoint.h"
 
 /*
  * supervisor - carries out what the arbiter decided about engines.
@@ -29,12 +30,6 @@ struct conf;
 struct conf_model;
 struct keeper;
 struct uv_loop_s;
-
-struct endpoint {
-	char path[108];       /* unix socket; "" = TCP on 127.0.0.1 */
-	uint16_t port;
-	char key[65];         /* sent as Authorization: Bearer; "" = none. Never logged */
-};
 
 /* What ended an instance, in words a client may read. */
 struct ending {
@@ -58,15 +53,19 @@ struct supervisor_events {
 
 struct supervisor_options {
 	struct uv_loop_s *loop;
-	struct keeper *keeper;
+	struct keeper *keeper;    /* not attached yet: the supervisor does that */
 	const char *socket_dir;   /* 0700, ours: engines' sockets */
-	const char *log_dir;      /* NULL: logs are kept in memory only */
 	uint32_t instances_max;
 };
 
+/* NULL where the keeper cannot be attached to the loop. */
 struct supervisor *supervisor_new(const struct supervisor_options *options,
                                   const struct supervisor_events *events);
-void supervisor_free(struct supervisor *supervisor); /* every instance must be gone */
+/*
+ * After keeper_close(), or with no turn of the loop before it: the keeper reports
+ * here. Instances that are left are forgotten; their processes are the keeper's.
+ */
+void supervisor_free(struct supervisor *supervisor);
 
 /* `model` must stay valid until on_gone. 0: events follow. Else nothing was started and `err` says why. */
 int supervisor_spawn(struct supervisor *supervisor, struct id instance, uint64_t sequence,

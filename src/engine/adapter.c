@@ -1,0 +1,153 @@
+#include "engine/adapter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+const struct adapter *adapter_of(const struct conf_model *model)
+{
+	switch (model->engine) {
+	case CONF_ENGINE_LLAMA_SERVER:
+		return &adapter_llama;
+	case CONF_ENGINE_COMMAND:
+		return &adapter_command;
+	case CONF_ENGINE_UNSET:
+		return model->file && str_ends(str_from(model->file), ".gguf") ? &adapter_llama : NULL;
+	case CONF_ENGINE_WHISPER_SERVER:
+	case CONF_ENGINE_SD_SERVER:
+	case CONF_ENGINE_COMFYUI:
+	case CONF_ENGINE_VLLM:
+	case CONF_ENGINE_OLLAMA:
+	case CONF_ENGINE_COUNT:
+		break;
+	}
+	return NULL;
+}
+
+/*
+ * What an engine may inherit: where things are, and what steers drivers. All
+ * else of our environment stays ours: it may hold keys.
+ */
+static bool may_inherit(struct str name)
+{
+	static const char *const names[] = {
+		"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
+		"LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH",
+	};
+	static const char *const families[] = {
+		"LC_", "XDG_", "HSA_", "HIP_", "ROCR_", "ROCM_", "CUDA_", "NVIDIA_", "GGML_", "VK_",
+		"MESA_", "RADV_", "AMD_", "GPU_", "OMP_", "GOMP_", "KMP_", "ZE_", "SYCL_", "ONEAPI_",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (str_is(name, names[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (str_starts(name, families[i]))
+			return true;
+	return false;
+}
+
+static void inherit(struct words *env, const char *const *environment)
+{
+	for (; environment && *environment; environment++) {
+		struct str value;
+		struct str name = str_cut(str_from(*environment), '=', &value);
+		if (!value.data || !may_inherit(name))
+			continue;
+		char *text = xstrndup(name.data, name.length);
+		words_set(env, text, value.data);
+		free(text);
+	}
+}
+
+static void make_environment(const struct launch_request *request, struct words *env)
+{
+	/* Threads that wait by spinning take the cores from the other engines: 100 times slower, measured. */
+	words_set(env, "OMP_WAIT_POLICY", "passive");
+	/* Else a crash starts a debugger, which takes seconds and memory. */
+	words_set(env, "GGML_NO_BACKTRACE", "1");
+	/* Huge pages for large buffers: touching gigabytes of weights and KV takes a tenth of the time. */
+	words_set(env, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+	words_set(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
+	inherit(env, request->environment);
+	if (request->endpoint->key[0])
+		words_set(env, "LLAMA_API_KEY", request->endpoint->key);
+	for (size_t i = 0; i < request->model->env.count; i++)
+		words_set(env, request->model->env.items[i].name, request->model->env.items[i].value);
+}
+
+int adapter_launch(const struct adapter *adapter, const struct launch_request *request,
+                   struct launch *out, struct err *err)
+{
+	*out = (struct launch){ WORDS_INIT, WORDS_INIT };
+	int code = adapter->command(request, &out->argv, err);
+	if (code < 0) {
+		launch_release(out);
+		return code;
+	}
+	make_environment(request, &out->env);
+	return 0;
+}
+
+void launch_release(struct launch *launch)
+{
+	words_release(&launch->argv);
+	words_release(&launch->env);
+}
+
+/* The value of a name between ${ and }; false where it is none of ours. */
+static bool append_value(const struct launch_request *request, struct str name, struct buf *out)
+{
+	if (str_is(name, "PORT"))
+		buf_printf(out, "%u", request->endpoint->port);
+	else if (str_is(name, "SOCKET"))
+		buf_append_str(out, str_from(request->endpoint->path));
+	else if (str_is(name, "MODEL"))
+		buf_append_str(out, str_from(request->model->name));
+	else if (str_is(name, "FILE"))
+		buf_append_str(out, str_from(request->model->file ? request->model->file : ""));
+	else
+		return false;
+	return true;
+}
+
+char *launch_expand(const struct launch_request *request, const char *text)
+{
+	struct buf out = BUF_INIT;
+
+	while (*text) {
+		const char *end = strncmp(text, "${", 2) == 0 ? strchr(text, '}') : NULL;
+		if (end && append_value(request, (struct str){ text + 2, (size_t)(end - text - 2) }, &out))
+			text = end + 1;
+		else
+			buf_append_char(&out, *text++);
+	}
+	char *result = xstrdup(buf_cstr(&out));
+	buf_release(&out);
+	return result;
+}
+
+void launch_add(const struct launch_request *request, const struct conf_strings *texts, struct words *argv)
+{
+	for (size_t i = 0; i < texts->count; i++) {
+		char *text = launch_expand(request, texts->items[i]);
+		words_add(argv, text);
+		free(text);
+	}
+}
+
+bool args_have(const struct conf_strings *args, const char *flags)
+{
+	struct str rest = str_from(flags);
+
+	while (rest.data) {
+		struct str flag = str_cut(rest, ' ', &rest);
+		for (size_t i = 0; i < args->count; i++)
+			if (str_is(flag, args->items[i]))
+				return true;
+	}
+	return false;
+}

@@ -1,0 +1,231 @@
+/*
+ * llama-server. Measured with 0.7.0 (build 11669).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/adapter.h"
+
+/* From this physical batch on an encoder must be told: a text that is longer is refused. */
+enum { UBATCH_DEFAULT = 512 };
+
+static const struct route_row routes[] = {
+	{ "POST /v1/chat/completions", ROUTE_WORK, false },
+	{ "POST /chat/completions", ROUTE_WORK, false },
+	{ "POST /api/chat", ROUTE_WORK, false },
+	{ "POST /v1/completions", ROUTE_WORK, false },
+	{ "POST /completions", ROUTE_WORK, false },
+	{ "POST /completion", ROUTE_WORK, false },
+	{ "POST /infill", ROUTE_WORK, false },
+	{ "POST /v1/responses", ROUTE_WORK, false },
+	{ "POST /responses", ROUTE_WORK, false },
+	{ "POST /v1/messages", ROUTE_WORK, false },
+	{ "POST /v1/embeddings", ROUTE_WORK, false },
+	{ "POST /embeddings", ROUTE_WORK, false },
+	{ "POST /embedding", ROUTE_WORK, false },
+	{ "POST /v1/rerank", ROUTE_WORK, false },
+	{ "POST /v1/reranking", ROUTE_WORK, false },
+	{ "POST /rerank", ROUTE_WORK, false },
+	{ "POST /reranking", ROUTE_WORK, false },
+	{ "POST /v1/audio/transcriptions", ROUTE_WORK, false },
+	{ "POST /audio/transcriptions", ROUTE_WORK, false },
+	{ "POST /v1/messages/count_tokens", ROUTE_WORK, true },
+	{ "POST /tokenize", ROUTE_WORK, true },
+	{ "POST /detokenize", ROUTE_WORK, true },
+	{ "POST /apply-template", ROUTE_WORK, true },
+	{ "GET /health", ROUTE_LOOK, false },
+	{ "GET /v1/health", ROUTE_LOOK, false },
+	{ "GET /props", ROUTE_LOOK, false },
+	{ "GET /metrics", ROUTE_LOOK, false },
+	{ "GET /slots", ROUTE_LOOK, false },
+	{ "GET /lora-adapters", ROUTE_LOOK, false },
+	{ "GET /models", ROUTE_LOOK, false },
+	{ "GET /v1/models", ROUTE_LOOK, false },
+	{ "GET /v1/models/*", ROUTE_LOOK, false },
+	{ "GET /api/tags", ROUTE_LOOK, false },
+	{ "POST /api/show", ROUTE_LOOK, false },
+	{ "POST /slots/*", ROUTE_CHANGE, false },
+	{ "POST /lora-adapters", ROUTE_CHANGE, false },
+	{ "POST /props", ROUTE_CHANGE, false },
+	{ "POST /models/load", ROUTE_CHANGE, false },
+	{ "POST /models/unload", ROUTE_CHANGE, false },
+};
+
+static const struct load_stage stages[] = {
+	{ "loaded meta data with", 30 },
+	{ "loading model tensors", 60 },
+	{ "constructing llama_context", 900 },
+	{ "warming up the model", 950 },
+	{ NULL, 0 },
+};
+
+static const char *const ready_hints[] = { "llama_server: model loaded", "listening on", NULL };
+
+static const char *const telling[] = {
+	" E ", "error", "GGML_ASSERT", "terminate called", "what():", "failed to", "insufficient memory",
+	"out of memory", "OutOfDeviceMemory", "CUDA error", "ROCm error", "couldn't bind", NULL,
+};
+
+static const char *const hopeless[] = {
+	"failed to open GGUF file",
+	"failed to read magic",
+	"invalid magic characters",
+	"failed to read key-value pairs",
+	"failed to read tensor info",
+	"is not within the file bounds",
+	"unknown model architecture",
+	"this GGUF file is version",
+	"is version",
+	"missing tensor",
+	"tensor not found",
+	"error loading model hyperparameters",
+	"error loading model vocabulary",
+	"error loading model architecture",
+	"error: invalid argument",
+	"error while handling argument",
+	"unknown value for --",
+	"invalid device",
+	"quantized V cache requires flash_attn",
+	NULL,
+};
+
+static int address(const struct conf_model *model, enum address *out, struct err *err)
+{
+	(void)model;
+	(void)err;
+	*out = ADDRESS_UNIX;
+	return 0;
+}
+
+/* Flags that decide what we must decide; a model that needs one is another engine kind. */
+static int refuse_reserved(const struct conf_model *model, struct err *err)
+{
+	static const char *const reserved[] = {
+		"--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix", "--ssl-key-file",
+		"--ssl-cert-file", "-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo", "-dr",
+		"--docker-repo", "--models-dir", "--models-preset", "--models-max", "--sleep-idle-seconds",
+	};
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (args_have(&model->args, reserved[i]))
+			return err_set(err, -EINVAL, "model '%s': args: '%s' is not yours to give here; leave it out",
+			               model->name, reserved[i]);
+	return 0;
+}
+
+/* `flag value`, unless the user has given one of `names` himself. */
+static void unless_given(const struct conf_model *model, struct words *argv, const char *names,
+                         const char *flag, const char *value)
+{
+	if (args_have(&model->args, names))
+		return;
+	words_add(argv, flag);
+	if (value)
+		words_add(argv, value);
+}
+
+static void add_number(const struct conf_model *model, struct words *argv, const char *names,
+                       const char *flag, uint64_t value)
+{
+	if (args_have(&model->args, names))
+		return;
+	words_add(argv, flag);
+	words_addf(argv, "%llu", (unsigned long long)value);
+}
+
+static void add_files(const struct conf_model *model, struct words *argv)
+{
+	words_add(argv, "-m");
+	words_add(argv, model->file);
+	if (model->mmproj)
+		unless_given(model, argv, "-mm --mmproj", "--mmproj", model->mmproj);
+	if (model->draft)
+		unless_given(model, argv, "-md --model-draft --spec-draft-model", "-md", model->draft);
+	for (size_t i = 0; i < model->lora.count; i++) {
+		words_add(argv, "--lora");
+		words_add(argv, model->lora.items[i]);
+	}
+}
+
+static void add_memory(const struct launch_request *request, struct words *argv)
+{
+	const struct conf_model *model = request->model;
+
+	/* An explicit -np means separate streams: each conversation has its own share of -c. */
+	if (request->context_tokens)
+		add_number(model, argv, "-c --ctx-size", "-c", (uint64_t)request->context_tokens * request->slots);
+	add_number(model, argv, "-np --parallel", "-np", request->slots);
+	if (request->is_encoder && request->context_tokens > UBATCH_DEFAULT) {
+		add_number(model, argv, "-b --batch-size", "-b", request->context_tokens);
+		add_number(model, argv, "-ub --ubatch-size", "-ub", request->context_tokens);
+	}
+	if (strcmp(model->kv_type, "f16") != 0) {
+		unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
+		unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);
+		/* A quantised V cache is refused without it. */
+		unless_given(model, argv, "-fa --flash-attn", "-fa", "on");
+	}
+	/* It compares with what it sees of the machine and knows nothing of the others: the ledger decides. */
+	unless_given(model, argv, "-fit --fit", "-fit", "off");
+	/* Else finished prompts are kept in up to 8 GiB that nobody claimed. */
+	unless_given(model, argv, "-cram --cache-ram", "--cache-ram", "0");
+	/*
+	 * Mapped and repacked, the weights are there twice; unpacked, prompts take 3.5
+	 * times as long. Read, they are there once, in the form that computes fast.
+	 */
+	unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
+	if (strcmp(model->device, "cpu") == 0)
+		unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
+	else if (strcmp(model->device, "gpu") == 0)
+		unless_given(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", "999");
+	else if (strcmp(model->device, "auto") != 0)
+		unless_given(model, argv, "-dev --device", "--device", model->device);
+}
+
+static int command(const struct launch_request *request, struct words *argv, struct err *err)
+{
+	const struct conf_model *model = request->model;
+	int code = refuse_reserved(model, err);
+
+	if (code < 0)
+		return code;
+	if (!model->file)
+		return err_set(err, -EINVAL, "model '%s': llama-server needs a `file`", model->name);
+
+	words_add(argv, model->engine_path ? model->engine_path : "llama-server");
+	add_files(model, argv);
+	words_add(argv, "--host");
+	if (request->endpoint->path[0]) {
+		words_add(argv, request->endpoint->path);
+	} else {
+		words_add(argv, "127.0.0.1");
+		words_add(argv, "--port");
+		words_addf(argv, "%u", request->endpoint->port);
+	}
+	unless_given(model, argv, "-a --alias", "--alias", model->name);
+	add_memory(request, argv);
+	if (request->is_encoder)
+		unless_given(model, argv, "--embedding --embeddings --rerank --reranking", "--embeddings", NULL);
+	/* Its pings are ours to send; and it would hear of a TERM only at the next one. */
+	unless_given(model, argv, "--sse-ping-interval", "--sse-ping-interval", "1");
+	unless_given(model, argv, "--ui --webui --no-ui --no-webui", "--no-webui", NULL);
+	unless_given(model, argv, "--slots --no-slots", "--slots", NULL);
+	unless_given(model, argv, "--metrics", "--metrics", NULL);
+	/* Level 4 tells the sizes of its buffers and how far loading is. It prints no prompts. */
+	unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable", "-lv", "4");
+	launch_add(request, &model->args, argv);
+	return 0;
+}
+
+const struct adapter adapter_llama = {
+	.kind = CONF_ENGINE_LLAMA_SERVER,
+	.name = "llama-server",
+	.health_path = "/health",
+	.slots_path = "/slots",
+	.drain = { .term_again_ms = 10000, .kill_ms = 5000 },
+	.log = { stages, ready_hints, telling, hopeless },
+	.routes = routes,
+	.route_count = sizeof(routes) / sizeof(routes[0]),
+	.address = address,
+	.command = command,
+};

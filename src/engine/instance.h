@@ -1,0 +1,98 @@
+#ifndef ENGINE_INSTANCE_H
+#define ENGINE_INSTANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "engine/adapter.h"
+#include "engine/log_tail.h"
+#include "engine/supervisor.h"
+
+/*
+ * instance - one engine between its spawn and its end, as the supervisor keeps it.
+ *
+ *   STARTING  asked of the keeper
+ *   LOADING   it runs; its health is asked for
+ *   READY     it answered; nothing is asked any more
+ *   STOPPING  told to end; the drain rule's clock runs
+ *   ENDED     the leader is reaped; the rest of its group is awaited
+ */
+enum instance_state { INSTANCE_STARTING, INSTANCE_LOADING, INSTANCE_READY, INSTANCE_STOPPING, INSTANCE_ENDED };
+
+/* What is kept of a model over its instances. */
+struct model_record {
+	struct list node;
+	char *name;
+	struct log_tail log;
+	/* The file that `is_encoder` was read from; looked at again when it is another. */
+	uint64_t file_device;
+	uint64_t file_inode;
+	int64_t file_bytes;
+	int64_t file_changed_ns;
+	bool is_encoder;
+};
+
+struct instance {
+	struct list node;
+	struct supervisor *supervisor;
+	struct id id;
+	uint64_t spawn_id;
+	enum instance_state state;
+	const struct conf_model *model;
+	const struct adapter *adapter;
+	struct model_record *record;
+	struct endpoint endpoint;
+	char name[64];            /* the program, for messages */
+	uint32_t slots;
+	uint32_t context_tokens;
+	int64_t file_bytes;
+	pid_t pid;
+
+	uv_timer_t *timer;        /* LOADING: the next question; STOPPING: the next signal */
+	struct ask *ask;          /* the question that is out */
+	uint64_t started_ms;
+	uint32_t permille;
+	int64_t bytes_moved;
+	uint64_t measured_ms;
+	bool was_ready;
+
+	uv_poll_t *log_poll;      /* NULL: the log has ended */
+	int log_fd;
+	uint64_t log_start;       /* position in the record's log where this life begins */
+	size_t line_length;       /* LOADING: the line that is coming in, its beginning */
+	char line[400];
+
+	bool asked;
+	bool killed;
+	uint32_t terms;
+	uint64_t oom_kills;       /* of the machine, when it was last well */
+	struct ending ending;
+};
+
+struct supervisor {
+	struct supervisor_options options;
+	struct supervisor_events events;
+	char *socket_dir;
+	char *directory;          /* working directory of engines: ours */
+	struct list instances;
+	uint32_t instance_count;
+	struct list records;
+	uint64_t next_spawn_id;
+};
+
+/* instance_load.c: from the first question to readiness. */
+void instance_begin_loading(struct instance *instance);
+void instance_stop_asking(struct instance *instance);
+
+/* instance_log.c: the pipe that is its stdout and stderr. */
+int instance_open_log(struct instance *instance, int *out_write_fd);
+void instance_read_log(struct instance *instance); /* all that is there now */
+void instance_close_log(struct instance *instance);
+/* A line of the log said that this is a good moment. */
+void instance_ask_now(struct instance *instance);
+void instance_reached(struct instance *instance, uint32_t permille);
+
+#endif

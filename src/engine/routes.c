@@ -1,0 +1,58 @@
+#include "engine/routes.h"
+
+#include "conf/conf.h"
+#include "engine/adapter.h"
+
+static bool matches(struct str pattern, struct str method, struct str path)
+{
+	struct str wanted_path;
+	struct str wanted_method = str_cut(pattern, ' ', &wanted_path);
+
+	wanted_path = str_trim(wanted_path);
+	if (!str_equal(wanted_method, method))
+		return false;
+	if (!str_ends(wanted_path, "*"))
+		return str_equal(wanted_path, path);
+	wanted_path.length--;
+	return path.length > wanted_path.length &&
+	       str_equal(wanted_path, (struct str){ path.data, wanted_path.length });
+}
+
+static bool any_matches(const struct conf_strings *patterns, struct str method, struct str path)
+{
+	for (size_t i = 0; i < patterns->count; i++)
+		if (matches(str_from(patterns->items[i]), method, path))
+			return true;
+	return false;
+}
+
+static struct route_row find(const struct conf_model *model, struct str method, struct str path)
+{
+	struct str query;
+	const struct adapter *adapter = adapter_of(model);
+
+	path = str_cut(path, '?', &query);
+	if (any_matches(&model->routes_work, method, path))
+		return (struct route_row){ .route = ROUTE_WORK };
+	if (any_matches(&model->routes_look, method, path))
+		return (struct route_row){ .route = ROUTE_LOOK };
+	if (any_matches(&model->routes_change, method, path))
+		return (struct route_row){ .route = ROUTE_CHANGE };
+	for (size_t i = 0; adapter && i < adapter->route_count; i++)
+		if (matches(str_from(adapter->routes[i].pattern), method, path))
+			return adapter->routes[i];
+	bool reads = str_is(method, "GET") || str_is(method, "HEAD") || str_is(method, "OPTIONS");
+	return (struct route_row){ .route = reads ? ROUTE_LOOK : ROUTE_CHANGE };
+}
+
+enum route route_of(const struct conf_model *model, struct str method, struct str path)
+{
+	return find(model, method, path).route;
+}
+
+bool route_is_background(const struct conf_model *model, struct str method, struct str path)
+{
+	struct route_row row = find(model, method, path);
+
+	return row.route == ROUTE_WORK && row.background;
+}

@@ -1,0 +1,40 @@
+#ifndef ENGINE_ROUTES_H
+#define ENGINE_ROUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+/*
+ * routes - what a request to an engine means.
+ *
+ * work loads the model and counts as use; look never loads, wakes, keeps or
+ * counts; change alters the engine itself and is ours to do or to refuse. A
+ * path that nobody knows is a look with GET, HEAD and OPTIONS, else a change:
+ * so what is not understood can neither load a model nor alter an engine.
+ *
+ * The model's own `routes` come first, then the table of its engine's adapter.
+ * A pattern is METHOD PATH; the path may end in a "*" that stands for anything
+ * (not for nothing).
+ */
+enum route {
+	ROUTE_WORK,
+	ROUTE_LOOK,
+	ROUTE_CHANGE,
+};
+
+struct route_row {
+	const char *pattern;
+	enum route route;
+	bool background; /* work that stands back behind what people wait for */
+};
+
+struct conf_model;
+
+/* `path` as the client sent it, with or without its query. */
+enum route route_of(const struct conf_model *model, struct str method, struct str path);
+/* Is it work of class background (tokenizing, counting)? */
+bool route_is_background(const struct conf_model *model, struct str method, struct str path);
+
+#endif

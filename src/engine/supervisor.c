@@ -1,0 +1,469 @@
+#include "engine/supervisor.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "engine/ending.h"
+#include "engine/instance.h"
+#include "engine/process.h"
+#include "estimate/estimate.h"
+#include "io/keeper.h"
+
+static struct instance *by_id(const struct supervisor *supervisor, struct id id)
+{
+	LIST_EACH(node, &supervisor->instances) {
+		struct instance *instance = LIST_ENTRY(node, struct instance, node);
+		if (id_equal(instance->id, id))
+			return instance;
+	}
+	return NULL;
+}
+
+static struct instance *by_spawn(const struct supervisor *supervisor, uint64_t spawn_id)
+{
+	LIST_EACH(node, &supervisor->instances) {
+		struct instance *instance = LIST_ENTRY(node, struct instance, node);
+		if (instance->spawn_id == spawn_id)
+			return instance;
+	}
+	return NULL;
+}
+
+static struct model_record *record_find(const struct supervisor *supervisor, const char *name)
+{
+	LIST_EACH(node, &supervisor->records) {
+		struct model_record *record = LIST_ENTRY(node, struct model_record, node);
+		if (strcmp(record->name, name) == 0)
+			return record;
+	}
+	return NULL;
+}
+
+static struct model_record *record_of(struct supervisor *supervisor, const char *name)
+{
+	struct model_record *record = record_find(supervisor, name);
+
+	if (record)
+		return record;
+	record = xcalloc(1, sizeof(*record));
+	record->name = xstrdup(name);
+	list_append(&supervisor->records, &record->node);
+	return record;
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+/* Ends everything that is ours of it; the process is the keeper's business. */
+static void instance_free(struct instance *instance)
+{
+	instance_stop_asking(instance);
+	instance_close_log(instance);
+	uv_close((uv_handle_t *)instance->timer, free_handle);
+	if (instance->endpoint.path[0])
+		unlink(instance->endpoint.path);
+	list_remove(&instance->node);
+	instance->supervisor->instance_count--;
+	explicit_bzero(instance->endpoint.key, sizeof(instance->endpoint.key));
+	free(instance);
+}
+
+/* ---- what the keeper tells ---- */
+
+static void on_spawned(void *ctx, uint64_t spawn_id, pid_t pid)
+{
+	struct supervisor *supervisor = ctx;
+	struct instance *instance = by_spawn(supervisor, spawn_id);
+
+	if (!instance)
+		return;
+	instance->pid = pid;
+	if (instance->state == INSTANCE_STARTING)
+		instance_begin_loading(instance);
+	supervisor->events.on_spawned(supervisor->events.ctx, instance->id, pid);
+}
+
+static void tell_gone(struct instance *instance)
+{
+	struct supervisor *supervisor = instance->supervisor;
+	struct ending ending = instance->ending;
+	struct id id = instance->id;
+
+	instance_read_log(instance);
+	instance_free(instance);
+	supervisor->events.on_gone(supervisor->events.ctx, id, &ending);
+}
+
+static void on_failed(void *ctx, uint64_t spawn_id, int error, const char *what)
+{
+	struct supervisor *supervisor = ctx;
+	struct instance *instance = by_spawn(supervisor, spawn_id);
+
+	if (!instance)
+		return;
+	ending_not_started(instance->name, error, what, &instance->ending);
+	if (instance->asked)
+		instance->ending.fail = FAIL_NONE;
+	instance_stop_asking(instance);
+	instance->state = INSTANCE_ENDED;
+	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);
+	tell_gone(instance);
+}
+
+static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct rusage *usage)
+{
+	struct supervisor *supervisor = ctx;
+	struct instance *instance = by_spawn(supervisor, spawn_id);
+	(void)usage;
+
+	if (!instance)
+		return;
+	instance_stop_asking(instance);
+	instance->state = INSTANCE_ENDED;
+	instance_read_log(instance); /* its last words are still in the pipe */
+	struct ending_facts facts = {
+		.name = instance->name,
+		.patterns = &instance->adapter->log,
+		.log = log_tail_since(&instance->record->log, instance->log_start),
+		.wait_status = wait_status,
+		.was_ready = instance->was_ready,
+		.asked = instance->asked,
+		.killed = instance->killed,
+		.oom_counted = process_oom_kills() > instance->oom_kills,
+	};
+	ending_judge(&facts, &instance->ending);
+	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);
+}
+
+static void on_gone(void *ctx, uint64_t spawn_id)
+{
+	struct instance *instance = by_spawn(ctx, spawn_id);
+
+	if (instance)
+		tell_gone(instance);
+}
+
+static void on_restarted(void *ctx)
+{
+	(void)ctx; /* each engine of the dead keeper was reported; the new one needs nothing from us */
+}
+
+/* ---- start and end of it all ---- */
+
+/* A daemon that was killed left its engines' sockets behind. */
+static void remove_stale_sockets(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (str_starts(str_from(entry->d_name), "engine-") && str_ends(str_from(entry->d_name), ".sock"))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	closedir(dir);
+}
+
+struct supervisor *supervisor_new(const struct supervisor_options *options,
+                                  const struct supervisor_events *events)
+{
+	struct supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
+	struct keeper_events told = { supervisor, on_spawned, on_failed, on_ended, on_gone, on_restarted };
+
+	supervisor->options = *options;
+	supervisor->events = *events;
+	supervisor->socket_dir = xstrdup(options->socket_dir);
+	supervisor->directory = getcwd(NULL, 0);
+	supervisor->next_spawn_id = 1;
+	list_init(&supervisor->instances);
+	list_init(&supervisor->records);
+	if (keeper_attach(options->keeper, options->loop, &told, NULL) < 0) {
+		supervisor_free(supervisor);
+		return NULL;
+	}
+	remove_stale_sockets(supervisor->socket_dir);
+	return supervisor;
+}
+
+void supervisor_free(struct supervisor *supervisor)
+{
+	LIST_EACH(node, &supervisor->instances)
+		instance_free(LIST_ENTRY(node, struct instance, node));
+	LIST_EACH(node, &supervisor->records) {
+		struct model_record *record = LIST_ENTRY(node, struct model_record, node);
+		list_remove(&record->node);
+		buf_release(&record->log.kept);
+		free(record->name);
+		free(record);
+	}
+	free(supervisor->socket_dir);
+	free(supervisor->directory);
+	free(supervisor);
+}
+
+/* ---- spawn ---- */
+
+/* A port that is free now. Between this and the engine's bind somebody may take it; then the engine says so. */
+static int free_port(uint16_t *out)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int code = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, bytes) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &bytes) < 0)
+		code = -errno;
+	close(fd);
+	*out = ntohs(address.sin_port);
+	return code;
+}
+
+static int make_key(char out[65])
+{
+	unsigned char bytes[32];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+static int choose_endpoint(struct instance *instance, uint64_t sequence, struct err *err)
+{
+	const struct supervisor *supervisor = instance->supervisor;
+	struct endpoint *endpoint = &instance->endpoint;
+	enum address address;
+	int code = instance->adapter->address(instance->model, &address, err);
+
+	if (code < 0)
+		return code;
+	if (address == ADDRESS_UNIX) {
+		int length = snprintf(endpoint->path, sizeof(endpoint->path), "%s/engine-%llu.sock",
+		                      supervisor->socket_dir, (unsigned long long)sequence);
+		if (length > 0 && (size_t)length < sizeof(endpoint->path)) {
+			unlink(endpoint->path);
+			return 0;
+		}
+		endpoint->path[0] = '\0';
+		if (instance->adapter == &adapter_command)
+			return err_set(err, -ENAMETOOLONG, "model '%s': the path of its socket in %.200s is too long",
+			               instance->model->name, supervisor->socket_dir);
+		address = ADDRESS_LOOPBACK_KEY;
+	}
+	code = free_port(&endpoint->port);
+	if (code == 0 && address == ADDRESS_LOOPBACK_KEY)
+		code = make_key(endpoint->key);
+	if (code < 0)
+		return err_set(err, code, "model '%s': no free port on 127.0.0.1: %s", instance->model->name,
+		               strerror(-code));
+	return 0;
+}
+
+/* Looked up once a file: its header may be megabytes. What is wrong with it the engine will say. */
+static void learn_file(struct instance *instance)
+{
+	struct model_record *record = instance->record;
+	struct stat file;
+
+	if (!instance->model->file || stat(instance->model->file, &file) < 0)
+		return;
+	instance->file_bytes = file.st_size;
+	int64_t changed_ns = (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec;
+	if (record->file_device == file.st_dev && record->file_inode == file.st_ino &&
+	    record->file_bytes == file.st_size && record->file_changed_ns == changed_ns)
+		return;
+	record->file_device = file.st_dev;
+	record->file_inode = file.st_ino;
+	record->file_bytes = file.st_size;
+	record->file_changed_ns = changed_ns;
+
+	struct estimate_params params;
+	struct estimate estimate;
+	estimate_defaults(&params);
+	record->is_encoder =
+		estimate_file(instance->model->file, &params, &estimate, NULL) == 0 && estimate.is_encoder;
+}
+
+static int start_process(struct instance *instance, struct err *err)
+{
+	const struct supervisor *supervisor = instance->supervisor;
+	struct launch_request request = {
+		.model = instance->model,
+		.slots = instance->slots,
+		.context_tokens = instance->context_tokens,
+		.is_encoder = instance->record->is_encoder,
+		.endpoint = &instance->endpoint,
+		.environment = (const char *const *)environ,
+	};
+	struct launch launch;
+	int log_fd;
+	int code = adapter_launch(instance->adapter, &request, &launch, err);
+
+	if (code < 0)
+		return code;
+	const char *program = strrchr(launch.argv.items[0], '/');
+	str_copy(instance->name, sizeof(instance->name),
+	         str_from(program && program[1] ? program + 1 : launch.argv.items[0]));
+	code = instance_open_log(instance, &log_fd);
+	if (code < 0) {
+		launch_release(&launch);
+		return err_set(err, code, "model '%s': no pipe for its log: %s", instance->model->name, strerror(-code));
+	}
+	struct keeper_command command = {
+		.spawn_id = instance->spawn_id,
+		.argv = (const char *const *)launch.argv.items,
+		.env = (const char *const *)launch.env.items,
+		.directory = supervisor->directory,
+		.log_fd = log_fd,
+	};
+	code = keeper_spawn(supervisor->options.keeper, &command, err);
+	close(log_fd);
+	launch_release(&launch);
+	return code;
+}
+
+int supervisor_spawn(struct supervisor *supervisor, struct id id, uint64_t sequence,
+                     const struct conf_model *model, uint32_t slots, uint32_t context_tokens,
+                     struct err *err)
+{
+	const struct adapter *adapter = adapter_of(model);
+
+	assert(!by_id(supervisor, id));
+	if (!adapter)
+		return err_set(err, -ENOTSUP, "model '%s': engine '%s' is not built yet", model->name,
+		               model->engine_name ? model->engine_name : "");
+	if (supervisor->instance_count == supervisor->options.instances_max)
+		return err_set(err, -EAGAIN, "%u engines run already", supervisor->instance_count);
+
+	struct instance *instance = xcalloc(1, sizeof(*instance));
+	instance->supervisor = supervisor;
+	instance->id = id;
+	instance->spawn_id = supervisor->next_spawn_id++;
+	instance->model = model;
+	instance->adapter = adapter;
+	instance->record = record_of(supervisor, model->name);
+	instance->slots = slots ? slots : 1;
+	instance->context_tokens = context_tokens;
+	instance->oom_kills = process_oom_kills();
+	instance->timer = xcalloc(1, sizeof(*instance->timer));
+	uv_timer_init(supervisor->options.loop, instance->timer);
+	instance->timer->data = instance;
+	list_append(&supervisor->instances, &instance->node);
+	supervisor->instance_count++;
+
+	learn_file(instance);
+	int code = choose_endpoint(instance, sequence, err);
+	if (code == 0)
+		code = start_process(instance, err);
+	if (code < 0)
+		instance_free(instance);
+	return code;
+}
+
+/* ---- stop ---- */
+
+static void send_signal(struct instance *instance, int number)
+{
+	keeper_signal(instance->supervisor->options.keeper, instance->spawn_id, number);
+}
+
+static void send_kill(struct instance *instance)
+{
+	instance->killed = true;
+	send_signal(instance, SIGKILL);
+}
+
+static void next_signal(uv_timer_t *timer)
+{
+	struct instance *instance = timer->data;
+	const struct drain_rule *rule = &instance->adapter->drain;
+
+	if (instance->terms == 1 && rule->term_again_ms) {
+		instance->terms++;
+		send_signal(instance, SIGTERM);
+		uv_timer_start(timer, next_signal, rule->kill_ms, 0);
+		return;
+	}
+	send_kill(instance);
+}
+
+static bool begin_stopping(struct instance *instance)
+{
+	if (!instance || instance->state == INSTANCE_ENDED)
+		return false;
+	instance_stop_asking(instance);
+	instance->state = INSTANCE_STOPPING;
+	instance->asked = true;
+	return true;
+}
+
+void supervisor_stop(struct supervisor *supervisor, struct id id)
+{
+	struct instance *instance = by_id(supervisor, id);
+
+	if (instance && instance->state == INSTANCE_STOPPING)
+		return;
+	if (!begin_stopping(instance))
+		return;
+	const struct drain_rule *rule = &instance->adapter->drain;
+	instance->terms = 1;
+	send_signal(instance, SIGTERM);
+	uv_timer_start(instance->timer, next_signal, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms, 0);
+}
+
+void supervisor_kill(struct supervisor *supervisor, struct id id)
+{
+	struct instance *instance = by_id(supervisor, id);
+
+	if (begin_stopping(instance))
+		send_kill(instance);
+}
+
+/* ---- looking ---- */
+
+bool supervisor_endpoint(const struct supervisor *supervisor, struct id id, struct endpoint *out)
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	if (!instance || instance->state != INSTANCE_READY)
+		return false;
+	*out = instance->endpoint;
+	return true;
+}
+
+bool supervisor_owner(const struct supervisor *supervisor, struct id id, pid_t *out_pgid,
+                      const char **out_cgroup)
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	if (!instance || !instance->pid)
+		return false;
+	*out_pgid = instance->pid;
+	*out_cgroup = NULL;
+	return true;
+}
+
+struct str supervisor_log(const struct supervisor *supervisor, const struct conf_model *model)
+{
+	const struct model_record *record = record_find(supervisor, model->name);
+
+	return record ? log_tail_since(&record->log, 0) : STR("");
+}
