@@ -1,0 +1,249 @@
+#include "probe/cgroup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "probe/lines.h"
+
+enum { DEPTH_MOST = 64 };
+
+/* The next field of a line split by blanks. */
+static struct str next_field(struct str *line)
+{
+	struct str rest;
+	struct str field = str_cut(*line, ' ', &rest);
+	*line = rest.data ? rest : (struct str){ "", 0 };
+	return field;
+}
+
+/*
+ * mountinfo: id parent major:minor root mount-point options [tags] - type source super-options.
+ * Escapes (\040) are not undone: no one mounts cgroups under a path with blanks.
+ */
+static void note_mount(struct str line, struct cgroup_mounts *mounts)
+{
+	struct str root = { 0 }, point = { 0 }, type, options;
+
+	for (int i = 0; i < 5; i++) {
+		struct str field = next_field(&line);
+		if (i == 3)
+			root = field;
+		if (i == 4)
+			point = field;
+	}
+	for (int i = 0; i < 32 && !str_starts(line, "- "); i++)
+		next_field(&line);
+	next_field(&line);
+	type = next_field(&line);
+	next_field(&line);
+	options = line;
+	if (str_is(type, "cgroup2") && !mounts->v2[0]) {
+		str_copy(mounts->v2, sizeof mounts->v2, point);
+		str_copy(mounts->v2_root, sizeof mounts->v2_root, root);
+	}
+	if (!str_is(type, "cgroup") || mounts->v1_memory[0])
+		return;
+	for (struct str rest = options; rest.data && rest.length;) {
+		if (!str_is(str_cut(rest, ',', &rest), "memory"))
+			continue;
+		str_copy(mounts->v1_memory, sizeof mounts->v1_memory, point);
+		str_copy(mounts->v1_root, sizeof mounts->v1_root, root);
+		return;
+	}
+}
+
+static bool is_there(const char *root, const char *name)
+{
+	char text[64];
+	return lines_read_all(root, name, text, sizeof text) >= 0;
+}
+
+void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts)
+{
+	struct lines lines;
+	struct str line;
+
+	mounts->v2[0] = mounts->v1_memory[0] = '\0';
+	mounts->v2_root[0] = mounts->v1_root[0] = '\0';
+	if (lines_open(&lines, root, "/proc/self/mountinfo") == 0) {
+		while (lines_next(&lines, &line))
+			note_mount(line, mounts);
+		lines_close(&lines);
+		return;
+	}
+	/* A recording without it: the places everyone uses. */
+	if (is_there(root, "/sys/fs/cgroup/cgroup.controllers"))
+		snprintf(mounts->v2, sizeof mounts->v2, "/sys/fs/cgroup");
+	if (is_there(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+		snprintf(mounts->v1_memory, sizeof mounts->v1_memory, "/sys/fs/cgroup/memory");
+}
+
+static bool lists_memory(struct str controllers)
+{
+	for (struct str rest = controllers; rest.data;)
+		if (str_is(str_cut(rest, ',', &rest), "memory"))
+			return true;
+	return false;
+}
+
+/* Our own path in each hierarchy, out of "5:memory:/a/b" and "0::/c". */
+static void own_paths(const char *root, char v2[PATH_MAX], char v1[PATH_MAX])
+{
+	struct lines lines;
+	struct str line;
+
+	v2[0] = v1[0] = '\0';
+	if (lines_open(&lines, root, "/proc/self/cgroup") < 0)
+		return;
+	while (lines_next(&lines, &line)) {
+		struct str rest;
+		struct str number = str_cut(line, ':', &rest);
+		struct str controllers = str_cut(rest, ':', &rest);
+		if (!rest.data)
+			continue;
+		if (str_is(number, "0") && controllers.length == 0)
+			str_copy(v2, PATH_MAX, rest);
+		else if (lists_memory(controllers))
+			str_copy(v1, PATH_MAX, rest);
+	}
+	lines_close(&lines);
+}
+
+/*
+ * `path` of the hierarchy as a path below its mount, which shows the part
+ * `mounted`. What lies outside has no place there: "" = the mount itself.
+ */
+static const char *below_mount(const char *path, const char *mounted)
+{
+	size_t length = strlen(mounted);
+
+	if (strstr(path, "..") || path[0] != '/')
+		return "";
+	if (length <= 1)
+		return path[1] ? path : "";
+	if (strncmp(path, mounted, length) != 0 || (path[length] != '/' && path[length] != '\0'))
+		return "";
+	return path + length;
+}
+
+static int64_t read_number(const char *root, const char *group, const char *file, int64_t fallback)
+{
+	char name[PATH_MAX];
+	char text[64];
+	int64_t value;
+	int length = snprintf(name, sizeof name, "%s/%s", group, file);
+
+	if (length < 0 || (size_t)length >= sizeof name)
+		return fallback;
+	if (lines_read_all(root, name, text, sizeof text) <= 0)
+		return fallback;
+	return lines_number(str_from(text), &value, NULL) ? value : fallback; /* "max" is no number */
+}
+
+static int64_t read_stat(const char *root, const char *group, const char *key)
+{
+	struct lines lines;
+	struct str line;
+	char name[PATH_MAX];
+	int64_t value = 0;
+	size_t key_length = strlen(key);
+	int length = snprintf(name, sizeof name, "%s/memory.stat", group);
+
+	if (length < 0 || (size_t)length >= sizeof name || lines_open(&lines, root, name) < 0)
+		return 0;
+	while (lines_next(&lines, &line))
+		if (str_starts(line, key) && line.length > key_length && line.data[key_length] == ' ')
+			lines_number((struct str){ line.data + key_length, line.length - key_length },
+			             &value, NULL);
+	lines_close(&lines);
+	return value;
+}
+
+struct hierarchy {
+	const char *limit;
+	const char *softer; /* limit that throttles; NULL = none */
+	const char *usage;
+	const char *inactive;
+};
+
+static const struct hierarchy version_2 = { "memory.max", "memory.high", "memory.current",
+	                                    "inactive_file" };
+static const struct hierarchy version_1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
+	                                    "total_inactive_file" };
+
+static void look_at(const char *root, const char *group, const struct hierarchy *files,
+                    struct sample *sample)
+{
+	int64_t limit = read_number(root, group, files->limit, INT64_MAX);
+	if (files->softer) {
+		int64_t softer = read_number(root, group, files->softer, INT64_MAX);
+		limit = softer < limit ? softer : limit;
+	}
+	/* cgroup1 writes "none" as the largest whole page; no limit over the machine binds. */
+	if (limit >= sample->total_bytes)
+		return;
+	int64_t used = read_number(root, group, files->usage, 0);
+	int64_t inactive = read_stat(root, group, files->inactive);
+	used = used > inactive ? used - inactive : 0;
+	if (sample->cgroup_limit_bytes != INT64_MAX &&
+	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit - used)
+		return;
+	sample->cgroup_limit_bytes = limit;
+	sample->cgroup_used_bytes = used;
+}
+
+/* Our group and all above it, up to the mount. */
+static void walk_up(const char *root, const char *mount, const char *path,
+                    const struct hierarchy *files, struct sample *sample)
+{
+	char group[PATH_MAX];
+	size_t mount_length = strlen(mount);
+	int length = snprintf(group, sizeof group, "%s%s", mount, path);
+
+	if (length < 0 || (size_t)length >= sizeof group)
+		return;
+	for (int depth = 0; depth < DEPTH_MOST; depth++) {
+		look_at(root, group, files, sample);
+		if (strlen(group) <= mount_length)
+			return;
+		char *slash = strrchr(group, '/');
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+}
+
+void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample)
+{
+	char v2[PATH_MAX], v1[PATH_MAX];
+
+	sample->cgroup_limit_bytes = INT64_MAX;
+	sample->cgroup_used_bytes = 0;
+	own_paths(root, v2, v1);
+	if (mounts->v2[0])
+		walk_up(root, mounts->v2, below_mount(v2, mounts->v2_root), &version_2, sample);
+	if (mounts->v1_memory[0])
+		walk_up(root, mounts->v1_memory, below_mount(v1, mounts->v1_root), &version_1, sample);
+}
+
+uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,
+                               const char *cgroup, pid_t *out, uint32_t most)
+{
+	struct lines lines;
+	struct str line;
+	char name[PATH_MAX];
+	uint32_t count = 0;
+	int64_t pid;
+	const char *mount = mounts->v2[0] ? mounts->v2 : mounts->v1_memory;
+	int length = snprintf(name, sizeof name, "%s/%s/cgroup.procs", mount, cgroup);
+
+	if (!mount[0] || length < 0 || (size_t)length >= sizeof name)
+		return 0;
+	if (lines_open(&lines, root, name) < 0)
+		return 0;
+	while (count < most && lines_next(&lines, &line))
+		if (lines_number(line, &pid, NULL) && pid > 0 && pid < INT32_MAX)
+			out[count++] = (pid_t)pid;
+	lines_close(&lines);
+	return count;
+}

@@ -1,0 +1,33 @@
+#ifndef PROBE_CGROUP_H
+#define PROBE_CGROUP_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "probe/sample.h"
+
+/*
+ * cgroup - which control groups bound us, and who is in one.
+ *
+ * Where memory is accounted depends on the machine: cgroup2 alone, cgroup1
+ * alone, or both mounted with memory on one of them (hybrid). In a container
+ * the path of /proc/self/cgroup may lie outside of what is mounted; the limit
+ * is then at the mount itself.
+ */
+struct cgroup_mounts {
+	char v2[PATH_MAX];      /* mount point, "" = none */
+	char v1_memory[PATH_MAX];
+	char v2_root[PATH_MAX]; /* what of the hierarchy is mounted there */
+	char v1_root[PATH_MAX];
+};
+
+void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
+
+/* Fills cgroup_limit_bytes and cgroup_used_bytes: of all groups we are below, the one with least room. */
+void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
+
+/* The processes of a group (below the cgroup2 mount, else cgroup1's). How many; 0 where there is none. */
+uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,
+                               const char *cgroup, pid_t *out, uint32_t most);
+
+#endif

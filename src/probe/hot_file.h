@@ -1,0 +1,42 @@
+#ifndef PROBE_HOT_FILE_H
+#define PROBE_HOT_FILE_H
+
+#include "probe/sample.h"
+
+/*
+ * hot_file - page cache that must be counted as used: model files that an
+ * engine has mapped and computes from.
+ *
+ * The kernel calls those pages available, but taking them away stops the
+ * engine. Each file counts once, however many processes and owners map it; the
+ * first owner that maps it bears it.
+ *
+ *   1. hot_files_open() with the owners' questions
+ *   2. hot_files_look() for each process of an owner
+ *   3. hot_files_close() adds what was found to the owners and the sample
+ */
+enum { HOT_FILES_MOST = SAMPLE_OWNERS_MAX * SAMPLE_FILES_MAX };
+
+struct hot_file {
+	const char *path;
+	int fd;                /* -1 = cannot be opened: a recording, or another's */
+	uint64_t device;
+	uint64_t inode;
+	uint64_t start;        /* of the part that is mapped, over all processes */
+	uint64_t end;
+	int64_t resident_most; /* largest RssFile of a process that maps it */
+	uint32_t owner;        /* index; meaningful where end > start */
+};
+
+struct hot_files {
+	struct hot_file *file;
+	uint32_t count;
+	bool wanted[SAMPLE_OWNERS_MAX]; /* has files at all: whose maps are worth reading */
+};
+
+void hot_files_open(struct hot_files *files, const struct sample *sample);
+void hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
+                    int64_t resident_bytes);
+void hot_files_close(struct hot_files *files, const char *root, struct sample *sample);
+
+#endif

@@ -1,0 +1,137 @@
+#include "probe/machine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe/lines.h"
+
+enum { KIB = 1024, PAGE_DEFAULT = 4096 };
+
+int machine_read_memory(const char *root, struct sample *sample, struct err *err)
+{
+	struct lines lines;
+	struct str line, name;
+	int64_t kib;
+
+	sample->total_bytes = sample->free_bytes = 0;
+	sample->available_bytes = -1;
+	sample->swap_total_bytes = sample->swap_free_bytes = 0;
+	int rc = lines_open(&lines, root, "/proc/meminfo");
+	if (rc < 0)
+		return err_set(err, rc, "%s/proc/meminfo: %s", root, strerror(-rc));
+	while (lines_next(&lines, &line)) {
+		if (!lines_field(line, &name, &kib))
+			continue;
+		if (str_is(name, "MemTotal"))
+			sample->total_bytes = kib * KIB;
+		else if (str_is(name, "MemFree"))
+			sample->free_bytes = kib * KIB;
+		else if (str_is(name, "MemAvailable"))
+			sample->available_bytes = kib * KIB;
+		else if (str_is(name, "SwapTotal"))
+			sample->swap_total_bytes = kib * KIB;
+		else if (str_is(name, "SwapFree"))
+			sample->swap_free_bytes = kib * KIB;
+	}
+	lines_close(&lines);
+	if (sample->total_bytes <= 0 || sample->available_bytes < 0)
+		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal or MemAvailable", root);
+	if (sample->available_bytes > sample->total_bytes || sample->free_bytes > sample->total_bytes)
+		return err_set(err, -EBADMSG, "%s/proc/meminfo: more is free than there is", root);
+	return 0;
+}
+
+int64_t machine_page_bytes(const char *root)
+{
+	char text[4096];
+	int64_t value;
+	long own = sysconf(_SC_PAGESIZE);
+
+	if (root[0] != '\0' && lines_read_all(root, "/calls.json", text, sizeof text) > 0) {
+		const char *key = strstr(text, "\"page_bytes\"");
+		const char *colon = key ? strchr(key, ':') : NULL;
+		if (colon && lines_number(str_from(colon + 1), &value, NULL) && value >= PAGE_DEFAULT &&
+		    value <= 1 << 20)
+			return value;
+	}
+	return own > 0 ? own : PAGE_DEFAULT;
+}
+
+/* Each zone's "        high     12345"; the lines of per-processor lists spell it "high:". */
+static int64_t read_high_watermarks(const char *root)
+{
+	struct lines lines;
+	struct str line;
+	int64_t pages = 0;
+	int64_t value;
+
+	if (lines_open(&lines, root, "/proc/zoneinfo") < 0)
+		return 0;
+	while (lines_next(&lines, &line)) {
+		struct str text = str_trim(line);
+		if (str_starts(text, "high ") &&
+		    lines_number((struct str){ text.data + 5, text.length - 5 }, &value, NULL))
+			pages += value;
+	}
+	lines_close(&lines);
+	return pages < (INT64_C(1) << 40) ? pages * machine_page_bytes(root) : 0;
+}
+
+static int64_t read_oom_kills(const char *root)
+{
+	struct lines lines;
+	struct str line;
+	int64_t value = 0;
+
+	if (lines_open(&lines, root, "/proc/vmstat") < 0)
+		return 0;
+	while (lines_next(&lines, &line))
+		if (str_starts(line, "oom_kill "))
+			lines_number((struct str){ line.data + 9, line.length - 9 }, &value, NULL);
+	lines_close(&lines);
+	return value;
+}
+
+/* "some avg10=1.25 avg60=..." -> 125; -1 for anything else. */
+static int64_t average_of(struct str line)
+{
+	static const char before[] = " avg10=";
+	enum { BEFORE = sizeof before - 1, KIND = 4 };
+	int64_t whole, part;
+	struct str rest;
+
+	if (line.length < KIND + BEFORE || memcmp(line.data + KIND, before, BEFORE) != 0)
+		return -1;
+	struct str number = { line.data + KIND + BEFORE, line.length - KIND - BEFORE };
+	if (!lines_number(number, &whole, &rest) || whole > 100 || !str_starts(rest, ".") ||
+	    rest.length < 3)
+		return -1;
+	rest = (struct str){ rest.data + 1, 2 };
+	return lines_number(rest, &part, NULL) ? whole * 100 + part : -1;
+}
+
+static void read_pressure(const char *root, struct sample *sample)
+{
+	struct lines lines;
+	struct str line;
+
+	sample->psi_some_avg10_centi = -1;
+	sample->psi_full_avg10_centi = -1;
+	if (lines_open(&lines, root, "/proc/pressure/memory") < 0)
+		return;
+	while (lines_next(&lines, &line)) {
+		if (str_starts(line, "some"))
+			sample->psi_some_avg10_centi = average_of(line);
+		else if (str_starts(line, "full"))
+			sample->psi_full_avg10_centi = average_of(line);
+	}
+	lines_close(&lines);
+}
+
+void machine_read_rest(const char *root, struct sample *sample)
+{
+	sample->high_watermark_bytes = read_high_watermarks(root);
+	sample->oom_kills = read_oom_kills(root);
+	read_pressure(root, sample);
+}

@@ -1,0 +1,19 @@
+#ifndef PROBE_MACHINE_H
+#define PROBE_MACHINE_H
+
+#include "probe/sample.h"
+
+/*
+ * machine - the files that tell of the machine as a whole.
+ */
+
+/* MemTotal, MemAvailable, MemFree and swap of /proc/meminfo. -EBADMSG where they make no sense. */
+int machine_read_memory(const char *root, struct sample *sample, struct err *err);
+
+/* High watermarks, pressure, OOM kills: what is missing is 0, or -1 for pressure. */
+void machine_read_rest(const char *root, struct sample *sample);
+
+/* Of the machine recorded in `root`, or of this one. */
+int64_t machine_page_bytes(const char *root);
+
+#endif

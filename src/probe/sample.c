@@ -1,0 +1,197 @@
+#include "probe/sample.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "probe/cgroup.h"
+#include "probe/hot_file.h"
+#include "probe/machine.h"
+#include "probe/process.h"
+
+enum {
+	MEMBERS_MOST = 4096,   /* processes named by cgroups, over all owners */
+	PROCESSES_MOST = 1 << 20,
+	SMALL_POOL_PART = 8,
+	RESERVE_PERCENT = 3,
+};
+
+#define RESERVE_LEAST (INT64_C(2) << 30)
+
+/* Which processes belong to owners by their cgroup, whatever group they moved to. */
+struct members {
+	pid_t pid[MEMBERS_MOST];
+	uint8_t owner[MEMBERS_MOST];
+	uint32_t count;
+};
+
+static void find_members(const char *root, const struct cgroup_mounts *mounts,
+                         const struct sample *sample, struct members *members)
+{
+	members->count = 0;
+	for (uint32_t i = 0; i < sample->owners; i++) {
+		if (!sample->owner[i].cgroup)
+			continue;
+		uint32_t found = cgroup_read_processes(root, mounts, sample->owner[i].cgroup,
+		                                       members->pid + members->count,
+		                                       MEMBERS_MOST - members->count);
+		memset(members->owner + members->count, (int)i, found);
+		members->count += found;
+	}
+}
+
+/* The owner's index, or UINT32_MAX. */
+static uint32_t owner_of(const struct sample *sample, const struct members *members,
+                         const struct process *process)
+{
+	for (uint32_t i = 0; i < sample->owners; i++) {
+		pid_t pgid = sample->owner[i].pgid;
+		if (pgid > 0 && (process->session == pgid || process->pgid == pgid))
+			return i;
+	}
+	for (uint32_t i = 0; i < members->count; i++)
+		if (members->pid[i] == process->pid)
+			return members->owner[i];
+	return UINT32_MAX;
+}
+
+static bool has_ended(int code)
+{
+	return code == -ENOENT || code == -ESRCH;
+}
+
+static void add_process(const char *root, struct sample *sample, struct hot_files *files,
+                        uint32_t index, const struct process *process)
+{
+	struct sample_owner *owner = &sample->owner[index];
+	struct process_memory memory;
+
+	int rc = process_read_memory(root, process->pid, &memory);
+	if (rc < 0 && has_ended(rc))
+		return;
+	owner->processes++;
+	owner->cpu_us += process->cpu_us;
+	if (rc < 0) {
+		owner->complete = false;
+		return;
+	}
+	owner->anon_bytes += memory.anon_bytes;
+	owner->file_bytes += memory.file_bytes;
+	hot_files_look(files, root, process->pid, index, memory.file_bytes);
+}
+
+/* One pass over all processes for all owners. */
+static int scan_processes(const char *root, struct sample *sample, const struct members *members,
+                          struct hot_files *files, struct err *err)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	struct process process;
+	uint64_t pid;
+	int length = snprintf(path, sizeof path, "%s/proc", root);
+
+	if (length < 0 || (size_t)length >= sizeof path)
+		return err_set(err, -ENAMETOOLONG, "the path of the recording is too long");
+	DIR *folder = opendir(path);
+	if (!folder)
+		return err_set(err, -errno, "%s: %s", path, strerror(errno));
+	while ((entry = readdir(folder))) {
+		if (!str_to_u64(str_from(entry->d_name), &pid) || pid == 0 || pid > INT32_MAX)
+			continue;
+		if (process_read(root, (pid_t)pid, &process) < 0 || process.kernel_thread)
+			continue;
+		if (process.state == 'Z' || process.state == 'X')
+			continue;
+		uint32_t owner = owner_of(sample, members, &process);
+		if (owner != UINT32_MAX)
+			add_process(root, sample, files, owner, &process);
+	}
+	closedir(folder);
+	return 0;
+}
+
+static void clear_answers(struct sample *sample)
+{
+	sample->hot_file_bytes = 0;
+	for (uint32_t i = 0; i < sample->owners; i++) {
+		struct sample_owner *owner = &sample->owner[i];
+		owner->processes = 0;
+		owner->complete = true;
+		owner->anon_bytes = owner->hot_file_bytes = owner->file_bytes = owner->own_bytes = 0;
+		owner->cpu_us = 0;
+	}
+}
+
+static int read_owners(const char *root, struct sample *sample, const struct cgroup_mounts *mounts,
+                       struct err *err)
+{
+	struct hot_files files;
+	struct members *members;
+
+	clear_answers(sample);
+	if (sample->owners == 0)
+		return 0;
+	members = xmalloc(sizeof *members);
+	find_members(root, mounts, sample, members);
+	hot_files_open(&files, sample);
+	int rc = scan_processes(root, sample, members, &files, err);
+	hot_files_close(&files, root, sample);
+	free(members);
+	for (uint32_t i = 0; i < sample->owners; i++)
+		sample->owner[i].own_bytes = sample->owner[i].anon_bytes + sample->owner[i].hot_file_bytes;
+	return rc;
+}
+
+/* The whole before and after the owners: they compare only if it stood still meanwhile. */
+static int read_once(const char *root, struct sample *sample, const struct cgroup_mounts *mounts,
+                     bool *torn, struct err *err)
+{
+	int rc = machine_read_memory(root, sample, err);
+	if (rc < 0)
+		return rc;
+	int64_t free_before = sample->free_bytes;
+	rc = read_owners(root, sample, mounts, err);
+	if (rc == 0)
+		rc = machine_read_memory(root, sample, err);
+	int64_t moved = sample->free_bytes - free_before;
+	*torn = (moved < 0 ? -moved : moved) > sample->total_bytes / 100;
+	return rc;
+}
+
+int sample_read(const char *root, struct sample *sample, struct err *err)
+{
+	struct cgroup_mounts *mounts = xmalloc(sizeof *mounts);
+	bool torn = false;
+
+	assert(sample->owners <= SAMPLE_OWNERS_MAX);
+	cgroup_find_mounts(root, mounts);
+	int rc = read_once(root, sample, mounts, &torn, err);
+	if (rc == 0 && torn)
+		rc = read_once(root, sample, mounts, &torn, err);
+	if (rc == 0) {
+		machine_read_rest(root, sample);
+		cgroup_read_limit(root, mounts, sample);
+		/* si_mem_available() calls mapped weights available; for us they are not. */
+		sample->unreclaimable_bytes = sample->total_bytes - sample->available_bytes +
+		                              sample->hot_file_bytes;
+	}
+	free(mounts);
+	return rc;
+}
+
+int64_t sample_default_reserve(const struct sample *sample)
+{
+	int64_t least = sample->total_bytes / SMALL_POOL_PART;
+	if (least > RESERVE_LEAST)
+		least = RESERVE_LEAST;
+	int64_t share = sample->total_bytes / 100 * RESERVE_PERCENT;
+	int64_t watermarks = 2 * sample->high_watermark_bytes;
+	int64_t reserve = least > share ? least : share;
+	return reserve > watermarks ? reserve : watermarks;
+}

@@ -1,0 +1,154 @@
+/* The probe against this machine and children whose memory is known. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../cmocka_all.h"
+#include "probe/sample.h"
+
+#define MIB (INT64_C(1) << 20)
+
+struct child {
+	pid_t pid;
+	int ready; /* read end: a byte comes when it holds its memory */
+};
+
+/* A process of its own session that touches `anon` bytes and the pages of `file`, then waits. */
+static struct child start_child(int64_t anon, const char *file, int64_t file_bytes)
+{
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		setsid();
+		if (anon) {
+			char *memory = mmap(NULL, (size_t)anon, PROT_READ | PROT_WRITE,
+			                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (memory == MAP_FAILED)
+				_exit(1);
+			memset(memory, 1, (size_t)anon);
+		}
+		if (file) {
+			int fd = open(file, O_RDONLY | O_CLOEXEC);
+			volatile const char *pages = mmap(NULL, (size_t)file_bytes, PROT_READ, MAP_SHARED, fd, 0);
+			if ((const void *)(uintptr_t)pages == MAP_FAILED)
+				_exit(1);
+			for (int64_t i = 0; i < file_bytes; i += 4096)
+				(void)pages[i];
+		}
+		if (write(ends[1], "r", 1) != 1)
+			_exit(1);
+		alarm(30);
+		pause();
+		_exit(0);
+	}
+	close(ends[1]);
+	char byte;
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	return (struct child){ pid, ends[0] };
+}
+
+static void stop_child(struct child *child)
+{
+	kill(child->pid, SIGKILL);
+	waitpid(child->pid, NULL, 0);
+	close(child->ready);
+}
+
+static struct sample *read_live(struct sample *sample)
+{
+	struct err err = { 0 };
+	if (sample_read("", sample, &err) < 0)
+		fail_msg("%s", err.text);
+	return sample;
+}
+
+static void a_child_of_200_mib_is_measured(void **state)
+{
+	static struct sample sample;
+	struct child child = start_child(200 * MIB, NULL, 0);
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = child.pid };
+	read_live(&sample);
+	struct sample_owner *owner = &sample.owner[0];
+	assert_int_equal(owner->processes, 1);
+	assert_true(owner->complete);
+	assert_in_range(owner->anon_bytes, 200 * MIB, 204 * MIB);
+	assert_int_equal(owner->hot_file_bytes, 0);
+	assert_int_equal(owner->own_bytes, owner->anon_bytes);
+	assert_true(sample.unreclaimable_bytes >= owner->own_bytes);
+	assert_true(sample.total_bytes > sample.unreclaimable_bytes);
+	assert_true(owner->cpu_us >= 0 && owner->file_bytes > 0);
+	stop_child(&child);
+
+	read_live(&sample);
+	assert_int_equal(owner->processes, 0);
+	assert_int_equal(owner->own_bytes, 0);
+}
+
+static void a_mapped_model_counts_once_over_two_owners(void **state)
+{
+	static struct sample sample;
+	char path[] = "/var/tmp/test-probe-XXXXXX"; /* on a disk: tmpfs is memory of another class */
+	char block[65536];
+	int64_t size = 32 * MIB;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	memset(block, 7, sizeof block);
+	for (int64_t at = 0; at < size; at += (int64_t)sizeof block)
+		assert_int_equal(write(fd, block, sizeof block), sizeof block);
+	struct child first = start_child(0, path, size);
+	struct child second = start_child(0, path, size);
+	struct child stranger = start_child(0, path, size);
+	sample = (struct sample){ .owners = 3, .owner = {
+		{ .pgid = first.pid, .files = { path } },
+		{ .pgid = second.pid, .files = { path } },
+		{ .pgid = stranger.pid } } };
+	read_live(&sample);
+	int64_t hot = sample.owner[0].hot_file_bytes + sample.owner[1].hot_file_bytes;
+	assert_in_range(hot, size * 98 / 100, size * 102 / 100);
+	assert_int_equal(sample.hot_file_bytes, hot);
+	assert_true(sample.owner[0].hot_file_bytes == 0 || sample.owner[1].hot_file_bytes == 0);
+	assert_int_equal(sample.owner[2].hot_file_bytes, 0); /* asked for no file: its mapping is cold */
+	assert_true(sample.owner[1].file_bytes >= size);
+	assert_int_equal(sample.unreclaimable_bytes,
+	                 sample.total_bytes - sample.available_bytes + hot);
+	stop_child(&first);
+	stop_child(&second);
+	stop_child(&stranger);
+	close(fd);
+	unlink(path);
+}
+
+static void the_machine_makes_sense(void **state)
+{
+	static struct sample sample;
+
+	(void)state;
+	sample = (struct sample){ 0 };
+	read_live(&sample);
+	assert_true(sample.total_bytes > 0 && sample.free_bytes > 0);
+	assert_true(sample.high_watermark_bytes > 0);
+	assert_true(sample.high_watermark_bytes < sample.total_bytes / 10);
+	int64_t reserve = sample_default_reserve(&sample);
+	assert_true(reserve >= sample.total_bytes / 100 * 3 && reserve <= sample.total_bytes / 8 + 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_machine_makes_sense),
+		cmocka_unit_test(a_child_of_200_mib_is_measured),
+		cmocka_unit_test(a_mapped_model_counts_once_over_two_owners),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
