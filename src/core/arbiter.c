@@ -1,0 +1,254 @@
+#include "core/arbiter.h"
+
+#include <assert.h>
+#include <stdalign.h>
+
+#include "core/control.h"
+#include "core/instance.h"
+#include "core/learn.h"
+#include "core/ledger.h"
+#include "core/model.h"
+#include "core/outbox.h"
+#include "core/request.h"
+#include "core/state.h"
+#include "core/valid.h"
+#include "core/work.h"
+
+enum {
+	ROWS_MAX = 1 << 20,
+	INSTANCES_SPARE = 16,
+	EARLY_US = 10000, /* by how much a shell's timer may fire too early */
+};
+
+/* ---- the block ---- */
+
+struct layout {
+	struct arbiter_limits limits;
+	uint64_t requests, models, decisions, instances, dues;
+	uint64_t bytes;
+};
+
+static uint64_t lay(uint64_t *at, uint64_t rows, uint64_t row_bytes)
+{
+	uint64_t start = *at;
+	uint64_t align = alignof(max_align_t);
+
+	*at = (start + rows * row_bytes + align - 1) / align * align;
+	return start;
+}
+
+/* False where a limit makes no sense. */
+static bool lay_out(const struct arbiter_limits *limits, struct layout *out)
+{
+	struct arbiter_limits l = *limits;
+
+	if (l.instances == 0)
+		l.instances = l.models + INSTANCES_SPARE;
+	if (l.models == 0 || l.models > ROWS_MAX || l.requests == 0 || l.requests > ROWS_MAX ||
+	    l.instances > ROWS_MAX + INSTANCES_SPARE || l.leases > ROWS_MAX)
+		return false;
+
+	uint64_t requests_rows = (uint64_t)l.requests + 1;
+	uint64_t at = 0;
+	lay(&at, 1, sizeof(struct arbiter));
+	out->limits = l;
+	out->requests = lay(&at, requests_rows, sizeof(struct request));
+	out->models = lay(&at, l.models, sizeof(struct model));
+	out->decisions = lay(&at, (uint64_t)l.models * DECISIONS_KEPT, sizeof(struct decision));
+	out->instances = lay(&at, l.instances, sizeof(struct instance));
+	out->dues = lay(&at, requests_rows + l.models, sizeof(struct due));
+	out->bytes = at;
+	return true;
+}
+
+size_t arbiter_bytes(const struct arbiter_limits *limits)
+{
+	struct layout layout;
+
+	return lay_out(limits, &layout) ? (size_t)layout.bytes : 0;
+}
+
+struct arbiter *arbiter_init(void *block, const struct arbiter_limits *limits)
+{
+	struct arbiter *a = block;
+	struct layout layout;
+	bool sensible = lay_out(limits, &layout);
+
+	assert(sensible);
+	a->limits = layout.limits;
+	a->requests_rows = layout.limits.requests + 1;
+	a->block_bytes = layout.bytes;
+	a->requests_at = layout.requests;
+	a->models_at = layout.models;
+	a->decisions_at = layout.decisions;
+	a->instances_at = layout.instances;
+	a->dues_at = layout.dues;
+	a->armed_at = NEVER;
+	/* An instance's claim is at most four such amounts, an amount has sixteen places. */
+	a->bytes_max = INT64_MAX / (1024 * ((int64_t)layout.limits.instances + 2));
+	return a;
+}
+
+/* ---- events ---- */
+
+static void measured(struct instance *instance, const struct event *event)
+{
+	instance->fresh = 1;
+	instance->seen = event->measured.own;
+	instance->seen_complete = event->measured.complete != 0;
+	instance->seen_gone = event->measured.gone != 0;
+}
+
+static void sampled(struct arbiter *a, const struct event *event)
+{
+	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
+	INSTANCES_LIVE(a, i) {
+		learn_sample(a, i);
+		if (i->state == INSTANCE_GONE && i->fresh && i->seen_gone)
+			i->released = amount_total(&i->seen) == 0;
+		i->fresh = 0;
+	}
+}
+
+/* False: it names something dead, or what it tells does not fit its state. */
+static bool about_instance(struct arbiter *a, const struct event *event)
+{
+	struct id id = event->type == EVENT_MEASURED ? event->measured.instance
+	                                             : event->instance.instance;
+	struct instance *instance = instance_find(a, id);
+
+	if (!instance)
+		return false;
+	if (event->type == EVENT_MEASURED) {
+		measured(instance, event);
+		return true;
+	}
+	if (instance->state == INSTANCE_GONE)
+		return false;
+	if (event->type == EVENT_INSTANCE_EXITED) {
+		instance_exited(a, instance, (enum fail)event->instance.fail,
+		                event->instance.never_ready != 0);
+		return true;
+	}
+	if (event->type == EVENT_INSTANCE_SPAWNED) {
+		instance->pid = event->instance.pid;
+		return true;
+	}
+	if (event->type == EVENT_INSTANCE_UNHEALTHY) {
+		instance_unhealthy(a, instance, REASON_NONE);
+		return true;
+	}
+	if (instance->state != INSTANCE_LOADING)
+		return false;
+	if (event->type == EVENT_INSTANCE_PROGRESS)
+		instance_progress(a, instance, event->instance.permille);
+	else
+		instance_ready(a, instance, event->instance.slots, event->instance.context_tokens);
+	return true;
+}
+
+static bool about_request(struct arbiter *a, const struct event *event)
+{
+	struct request *request = request_find(a, event->request.request);
+
+	if (!request)
+		return false;
+	if (event->type == EVENT_REQUEST_FINISHED && request->state == REQUEST_WAITING)
+		return false;
+	enum fail fail = (enum fail)event->request.fail;
+	request_ended(a, request, event->type == EVENT_REQUEST_FINISHED ? fail : FAIL_CLIENT_GONE);
+	return true;
+}
+
+/* Time spent asleep is between the resume and the last event before it. */
+static void advance(struct arbiter *a, const struct event *event)
+{
+	int64_t at = event->at_us > a->last_at ? event->at_us : a->last_at;
+
+	if (event->type == EVENT_RESUME && a->suspended) {
+		a->asleep_us += at - a->last_at;
+		a->suspended = 0;
+		a->armed_at = NEVER;
+	}
+	if (event->type == EVENT_SUSPEND)
+		a->suspended = 1;
+	a->last_at = at;
+	a->now = at - a->asleep_us;
+	if (a->armed_at <= a->now + (event->type == EVENT_TICK ? EARLY_US : 0))
+		a->armed_at = NEVER;
+}
+
+static bool about_the_world(struct arbiter *a, const struct event *event)
+{
+	switch (event->type) {
+	case EVENT_MACHINE:
+		ledger_set_machine(a, &event->machine);
+		return true;
+	case EVENT_MODEL:
+		control_model(a, event->model.model, &event->model.spec);
+		return true;
+	case EVENT_LEARNED:
+		return learn_row(a, &event->learned);
+	case EVENT_SAMPLE:
+		sampled(a, event);
+		return true;
+	case EVENT_PRESSURE:
+		control_pressure(a, (enum pressure)event->pressure.level);
+		return true;
+	case EVENT_PIN:
+		if (!model_row(a, event->command.model)->present)
+			return false;
+		control_pin(a, event->command.model, event->command.flag == 1);
+		return true;
+	case EVENT_SHUTDOWN:
+		control_shutdown(a);
+		return true;
+	default:
+		return true; /* wall, tick, suspend, resume: time has moved, that is all */
+	}
+}
+
+static bool take(struct arbiter *a, const struct event *event)
+{
+	switch (event->type) {
+	case EVENT_MEASURED:
+	case EVENT_INSTANCE_SPAWNED:
+	case EVENT_INSTANCE_PROGRESS:
+	case EVENT_INSTANCE_READY:
+	case EVENT_INSTANCE_UNHEALTHY:
+	case EVENT_INSTANCE_EXITED:
+		return about_instance(a, event);
+	case EVENT_REQUEST_ARRIVED:
+		request_arrived(a, event->arrived.request, &event->arrived.spec);
+		return true;
+	case EVENT_REQUEST_GONE:
+	case EVENT_REQUEST_FINISHED:
+		return about_request(a, event);
+	default:
+		return about_the_world(a, event);
+	}
+}
+
+enum step arbiter_step(struct arbiter *a, const struct event *event, struct actions *out)
+{
+	assert(out->capacity >= 1 && out->count <= out->capacity);
+	if (event) {
+		assert(!a->working); /* the caller owes a call with NULL */
+		a->counters.steps++;
+		if (!event_is_possible(a, event)) {
+			a->counters.invalid_events++;
+			return STEP_DONE;
+		}
+		advance(a, event);
+		if (!take(a, event))
+			a->counters.stale_events++;
+		a->working = 1;
+	}
+	while (outbox_move(a, out)) {
+		if (a->working && work_once(a))
+			continue;
+		a->working = 0;
+		return STEP_DONE;
+	}
+	return STEP_MORE;
+}

@@ -1,0 +1,194 @@
+/* The invariants, each proved anew from the rows. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/due.h"
+#include "core/instance.h"
+#include "core/ledger.h"
+#include "core/model.h"
+#include "core/request.h"
+
+/* An assertion that names what was broken. */
+#define HOLDS(condition, invariant) assert((condition) && (invariant))
+
+static bool same(const struct amount *x, const struct amount *y)
+{
+	return !memcmp(x, y, sizeof(*x));
+}
+
+static void check_ledger(const struct arbiter *a)
+{
+	struct amount held = { 0 };
+	struct amount own = { 0 };
+
+	INSTANCES_LIVE(a, i) {
+		struct amount mine = ledger_held_by(i);
+		struct amount over = amount_max(&mine, &i->own);
+		HOLDS(same(&over, &mine), "an instance holds at least what was measured of it");
+		over = amount_max(&mine, &i->claim);
+		HOLDS(same(&over, &mine), "an instance holds at least its claim");
+		amount_add(&held, &mine);
+		amount_add(&own, &i->own);
+	}
+	HOLDS(same(&held, &a->held), "held is the sum over all that hold");
+	HOLDS(same(&own, &a->own), "own is the sum over all that were measured");
+}
+
+static void check_chain(const struct arbiter *a, const struct chain *chain, enum request_state state)
+{
+	uint32_t count = 0;
+	uint32_t prev = 0;
+	uint64_t arrival = 0;
+
+	for (uint32_t link = chain->first; link; link = request_link(a, link)->next) {
+		const struct request *request = request_link(a, link);
+		HOLDS(++count <= chain->count, "a chain is as long as its count");
+		HOLDS(request->prev == prev, "links of a chain go both ways");
+		HOLDS(request->state == state, "a request is where its state says");
+		HOLDS(state != REQUEST_WAITING || request->arrival > arrival,
+		      "queues are in order of arrival");
+		arrival = request->arrival;
+		prev = link;
+	}
+	HOLDS(count == chain->count && chain->last == prev, "a chain ends where it says");
+}
+
+static void check_instance(const struct arbiter *a, const struct instance *i)
+{
+	const struct model *model = model_row(a, i->model);
+	bool serves = i->state == INSTANCE_READY || i->state == INSTANCE_DRAINING;
+
+	HOLDS(i->state != INSTANCE_FREE && i->state <= INSTANCE_GONE, "live ones have a state");
+	HOLDS(model_instance(a, model) == i, "a model and its instance name each other");
+	HOLDS(i->running.count + i->ending <= i->slots, "never more running than slots");
+	HOLDS(serves || i->running.count == 0 || i->cut, "only a ready one runs requests");
+	HOLDS(i->state == INSTANCE_DRAINING || !i->drain_for, "who drains is draining");
+	check_chain(a, &i->running, REQUEST_RUNNING);
+
+	struct amount needs = { 0 };
+	for (struct request *r = request_link(a, i->running.first); r; r = request_link(a, r->next)) {
+		HOLDS(id_equal(r->instance, instance_id(a, i)), "a running request knows its instance");
+		HOLDS(r->spec.model == i->model, "a request runs on its own model");
+		amount_add(&needs, &r->spec.need);
+	}
+	HOLDS(i->ending || same(&needs, &i->needs), "needs are those of the running requests");
+	if (serves) {
+		struct amount claim = i->base;
+		amount_add(&claim, &i->needs);
+		HOLDS(same(&claim, &i->claim), "a ready one claims its base and its requests' needs");
+	}
+}
+
+static void check_instances(const struct arbiter *a)
+{
+	uint32_t live = 0, loading = 0, measuring = 0, prev = 0, ending = 0;
+
+	INSTANCES_LIVE(a, i) {
+		HOLDS(++live <= a->instances_live, "the live list is as long as its count");
+		HOLDS(i->prev == prev, "links of the live list go both ways");
+		prev = instance_index(a, i) + 1;
+		loading += i->state == INSTANCE_LOADING;
+		measuring += i->measuring;
+		ending += i->ending;
+		check_instance(a, i);
+	}
+	HOLDS(live == a->instances_live && prev == a->instances_last, "the live list is whole");
+	HOLDS(loading == a->loading, "loads in flight are counted");
+	HOLDS(measuring == a->measuring, "first measurements are counted");
+	for (uint32_t i = 0; i < a->requests_used; i++)
+		ending -= request_row(a, i)->state == REQUEST_ENDING &&
+		          instance_find(a, request_row(a, i)->instance) != NULL;
+	HOLDS(ending == 0, "cancelled requests are counted where they run");
+	live = 0;
+	for (uint32_t i = 0; i < a->instances_used; i++)
+		live += instance_row(a, i)->state != INSTANCE_FREE;
+	HOLDS(live == a->instances_live, "a row is on one list");
+}
+
+static void check_models(const struct arbiter *a)
+{
+	uint32_t stirring = 0, with_instance = 0, dirty = 0;
+
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		const struct model *model = model_row(a, i);
+		uint32_t evictors = 0;
+		check_chain(a, &model->queue, REQUEST_WAITING);
+		check_chain(a, &model->unloads, REQUEST_WAITING);
+		for (struct request *r = model_head(a, model); r; r = request_link(a, r->next)) {
+			HOLDS(r->spec.model == i, "a request waits for its own model");
+			evictors += !(r->spec.flags & REQUEST_NO_EVICT);
+		}
+		HOLDS(evictors == model->evictors, "those others may go for are counted");
+		HOLDS(model->stirring == model_stirs(model), "who has anything to do stirs");
+		HOLDS(model->due_at == model_due(a, model), "what is due is known");
+		HOLDS((model->due_place != 0) == (model->due_at != NEVER), "what is due is noted");
+		HOLDS(!model->due_place || due_row(a, model->due_place - 1)->at == model->due_at,
+		      "what is due is noted for its time");
+		with_instance += model->instance != 0;
+		stirring += model->stirring;
+		dirty += model->learned_dirty;
+	}
+	HOLDS(with_instance == a->instances_live, "a model has at most one instance");
+	MODELS_STIRRING(a, model)
+		stirring--;
+	HOLDS(stirring == 0, "the stirring list is whole");
+	HOLDS(dirty == a->learned_dirty, "rows to export are counted");
+}
+
+static void check_requests(const struct arbiter *a)
+{
+	uint32_t live = 0, placed = 0;
+
+	for (uint32_t i = 0; i < a->requests_used; i++) {
+		const struct request *request = request_row(a, i);
+		bool timed = request->state == REQUEST_WAITING || request->state == REQUEST_RUNNING;
+		live += request->state != REQUEST_FREE;
+		placed += timed;
+		HOLDS((request->due_place != 0) == (timed && request->deadline_at != NEVER),
+		      "deadlines of those that wait or run are noted");
+	}
+	for (uint32_t i = 0; i < a->models_used; i++)
+		placed -= model_row(a, i)->queue.count + model_row(a, i)->unloads.count;
+	INSTANCES_LIVE(a, i)
+		placed -= i->running.count;
+	HOLDS(live == a->requests_live, "live requests are counted");
+	HOLDS(placed == 0, "a request is in exactly one place");
+}
+
+static void check_dues(const struct arbiter *a)
+{
+	for (uint32_t place = 0; place < a->dues; place++) {
+		const struct due *due = due_row(a, place);
+		const struct due *parent = due_row(a, (place - 1) / 2);
+		HOLDS(*due_place(a, due->node) == place + 1, "who is due knows where it stands");
+		HOLDS(place == 0 || parent->at <= due->at, "nothing is due before the first");
+	}
+}
+
+/* What no step leaves undone. */
+static void check_rest(const struct arbiter *a)
+{
+	HOLDS(due_next(a) > a->now, "nothing due is left");
+	HOLDS(due_next(a) >= a->armed_at, "the timer is armed for the next thing due");
+	INSTANCES_LIVE(a, i) {
+		HOLDS(!i->cut || !i->running.count, "who is cut runs nothing");
+		HOLDS(i->state < INSTANCE_STOPPING || !i->running.count, "who is stopped runs nothing");
+		HOLDS(i->state != INSTANCE_GONE || !i->released, "what came back is free");
+	}
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		const struct model *model = model_row(a, i);
+		HOLDS(!model->purge, "what was to be rejected is");
+		HOLDS(model->instance || !model->unloads.count, "an unload ends with the instance");
+	}
+}
+
+void arbiter_check(const struct arbiter *a)
+{
+	check_ledger(a);
+	check_instances(a);
+	check_models(a);
+	check_requests(a);
+	check_dues(a);
+	if (!a->working)
+		check_rest(a);
+}

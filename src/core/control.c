@@ -1,0 +1,311 @@
+#include "core/control.h"
+
+#include <string.h>
+
+#include "core/decide.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/outbox.h"
+#include "core/place.h"
+#include "core/request.h"
+
+static void unload(struct arbiter *a, struct instance *instance, enum action_type how,
+                   enum reason reason)
+{
+	struct model *model = model_row(a, instance->model);
+	struct decision decision = decision_about(a, DECISION_UNLOAD, reason, model);
+
+	decision.idle_us = a->now - model->last_used_at;
+	a->counters.unloads++;
+	decision_record(a, &decision);
+	instance_end(a, instance, how, reason);
+}
+
+/* ---- the catalogue ---- */
+
+static bool same_footprint(const struct model_spec *x, const struct model_spec *y)
+{
+	return x->file_key == y->file_key && x->build_key == y->build_key &&
+	       !memcmp(&x->base, &y->base, sizeof(x->base));
+}
+
+static void remove_model(struct arbiter *a, struct model *model)
+{
+	struct instance *instance = model_instance(a, model);
+
+	model->present = 0;
+	model->pin_command = 0;
+	model->preload = 0;
+	model_purge(a, model, FAIL_MODEL_REMOVED);
+	if (instance && instance->state == INSTANCE_LOADING)
+		unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
+	else if (instance && instance->state < INSTANCE_STOPPING)
+		instance_drain(a, instance, REASON_CONFIG, NULL);
+	model_refresh(a, model);
+}
+
+void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec)
+{
+	struct model *model = model_row(a, index);
+	struct instance *instance = model_instance(a, model);
+
+	if (!spec->present) {
+		if (index < a->models_used && model->present)
+			remove_model(a, model);
+		return;
+	}
+	if (index >= a->models_used)
+		a->models_used = index + 1;
+	bool had_preload = model->present && model->spec.flags & MODEL_PRELOAD;
+	if (!same_footprint(&model->spec, spec)) {
+		model->prior = model->learned = (struct learned_row){ 0 };
+		a->learned_dirty -= model->learned_dirty;
+		model->learned_dirty = 0;
+		if (instance)
+			instance->outdated = 1;
+	}
+	model->present = 1;
+	model->spec = *spec;
+	if (!had_preload || !(spec->flags & MODEL_PRELOAD))
+		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
+	model->load_failures = model->crashes = model->never_ready = 0;
+	model->retry_at = 0;
+	model_refresh(a, model);
+}
+
+void control_pin(struct arbiter *a, uint32_t index, bool pin)
+{
+	struct model *model = model_row(a, index);
+
+	model->pin_command = pin ? 1 : -1;
+	struct decision decision = decision_about(a, DECISION_PIN, REASON_OPERATOR, model);
+	decision.need_bytes = pin;
+	decision_record(a, &decision);
+	model_refresh(a, model);
+}
+
+/* ---- time ---- */
+
+static void give_up_drain(struct arbiter *a, struct instance *instance)
+{
+	struct model *model = model_row(a, instance->model);
+	struct decision decision = decision_about(a, DECISION_DRAIN_END, REASON_OVERDUE, model);
+
+	decision.for_model = instance->drain_for - 1;
+	decision.wait_us = a->now - instance->drain_at;
+	decision_record(a, &decision);
+	instance_serve(a, instance);
+}
+
+static enum fail cut_by(enum reason drain)
+{
+	return drain == REASON_CONFIG ? FAIL_MODEL_REMOVED : FAIL_DRAINING;
+}
+
+void control_expire(struct arbiter *a, struct model *model)
+{
+	struct instance *instance = model_instance(a, model);
+
+	model_refresh(a, model);
+	if (!instance || model->due_at > a->now)
+		return;
+	switch ((enum instance_state)instance->state) {
+	case INSTANCE_LOADING:
+		instance_unhealthy(a, instance, REASON_STALLED);
+		break;
+	case INSTANCE_READY:
+		model->preload = 0; /* else it would be back at once */
+		unload(a, instance, ACTION_STOP, REASON_IDLE);
+		break;
+	case INSTANCE_DRAINING:
+		if (instance->drain_for)
+			give_up_drain(a, instance);
+		else
+			instance_cut(instance, cut_by((enum reason)instance->drain));
+		break;
+	case INSTANCE_STOPPING:
+	case INSTANCE_GONE:
+	case INSTANCE_FREE:
+		break;
+	}
+	model_refresh(a, model);
+}
+
+/* A drain for a person or the configuration ends in an unload; one for room is place.c's. */
+bool control_stop_drained(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_DRAINING || i->drain_for || instance_busy(i))
+			continue;
+		unload(a, i, ACTION_STOP, (enum reason)i->drain);
+		return true;
+	}
+	return false;
+}
+
+/* ---- pressure ---- */
+
+void control_pressure(struct arbiter *a, enum pressure level)
+{
+	if (level == a->pressure)
+		return;
+	a->pressure = level;
+	struct decision decision = decision_about(a, DECISION_PRESSURE, REASON_PRESSURE, NULL);
+	decision.need_bytes = level;
+	decision_record(a, &decision);
+}
+
+/* How much it hurts to end a busy one: pins last, then by priority, then the longest unused first. */
+static bool hurts_less(const struct arbiter *a, const struct instance *x, const struct instance *y)
+{
+	const struct model *mx = model_row(a, x->model);
+	const struct model *my = model_row(a, y->model);
+
+	if (model_pinned(mx) != model_pinned(my))
+		return !model_pinned(mx);
+	if (mx->spec.priority != my->spec.priority)
+		return mx->spec.priority > my->spec.priority;
+	if (mx->last_used_at != my->last_used_at)
+		return mx->last_used_at < my->last_used_at;
+	return x->sequence < y->sequence;
+}
+
+static struct instance *least_hurt(const struct arbiter *a, bool pinned)
+{
+	struct instance *least = NULL;
+
+	INSTANCES_LIVE(a, i) {
+		if (i->state >= INSTANCE_STOPPING || model_pinned(model_row(a, i->model)) != pinned)
+			continue;
+		if (!least || hurts_less(a, i, least))
+			least = i;
+	}
+	return least;
+}
+
+static void emergency(struct arbiter *a, struct instance *victim)
+{
+	struct model *model = model_row(a, victim->model);
+	struct decision decision = decision_about(a, DECISION_EMERGENCY, REASON_PRESSURE, model);
+
+	decision.fail = FAIL_EMERGENCY;
+	decision_record(a, &decision);
+	a->counters.emergencies++;
+	instance_cut(victim, FAIL_EMERGENCY);
+	instance_end(a, victim, ACTION_KILL, REASON_PRESSURE);
+}
+
+static void evict_idle(struct arbiter *a, struct instance *victim)
+{
+	struct model *model = model_row(a, victim->model);
+	struct amount held = ledger_held_by(victim);
+	struct decision decision = decision_about(a, DECISION_EVICT, REASON_PRESSURE, model);
+
+	decision.measured_bytes = amount_total(&held);
+	decision.idle_us = a->now - model->last_used_at;
+	decision_record(a, &decision);
+	a->counters.evictions++;
+	instance_end(a, victim, ACTION_STOP, REASON_PRESSURE);
+}
+
+static bool abort_load(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_LOADING)
+			continue;
+		unload(a, i, ACTION_ABORT_LOAD, REASON_PRESSURE);
+		return true;
+	}
+	return false;
+}
+
+/* One after the other: what goes now may be enough. */
+bool control_relieve(struct arbiter *a)
+{
+	bool critical = a->pressure == PRESSURE_CRIT;
+
+	if (a->pressure == PRESSURE_NONE)
+		return false;
+	if (critical && abort_load(a))
+		return true;
+	INSTANCES_LIVE(a, i)
+		if (i->state >= INSTANCE_STOPPING)
+			return false;
+
+	struct instance *victim = place_idle(a, critical, false);
+	if (victim) {
+		evict_idle(a, victim);
+		return true;
+	}
+	if (!critical)
+		return false;
+	victim = least_hurt(a, false);
+	if (!victim)
+		victim = place_idle(a, true, true);
+	if (!victim)
+		victim = least_hurt(a, true);
+	if (victim)
+		emergency(a, victim);
+	return victim != NULL;
+}
+
+/* ---- shutdown ---- */
+
+void control_shutdown(struct arbiter *a)
+{
+	a->shutdown = 1;
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		struct model *model = model_row(a, i);
+		if (!model->preload)
+			continue;
+		model->preload = 0;
+		model_refresh(a, model);
+	}
+}
+
+static bool shut_instance(struct arbiter *a, struct instance *instance)
+{
+	if (instance->state == INSTANCE_LOADING) {
+		unload(a, instance, ACTION_ABORT_LOAD, REASON_SHUTDOWN);
+		return true;
+	}
+	bool serves = instance->state == INSTANCE_READY ||
+	              (instance->state == INSTANCE_DRAINING && instance->drain_for);
+	if (serves)
+		instance_drain(a, instance, REASON_SHUTDOWN, NULL);
+	return serves;
+}
+
+bool control_shut(struct arbiter *a)
+{
+	const struct refusal refusal = { .fail = FAIL_DRAINING, .reason = REASON_SHUTDOWN };
+	bool runs = false;
+
+	if (!a->shutdown || a->drained_told)
+		return false;
+	MODELS_STIRRING(a, model) {
+		struct instance *instance = model_instance(a, model);
+		struct request *waiting = model_head(a, model);
+
+		if (!waiting)
+			waiting = request_link(a, model->unloads.first);
+		if (waiting) {
+			request_reject(a, waiting, &refusal);
+			return true;
+		}
+		if (instance && shut_instance(a, instance))
+			return true;
+		runs |= instance && instance->state != INSTANCE_GONE;
+	}
+	if (runs || a->requests_live)
+		return false;
+	a->drained_told = 1;
+	struct action action = {
+		.type = ACTION_DRAINED,
+		.model = MODEL_NONE,
+		.instance = ID_NONE,
+		.request = ID_NONE,
+	};
+	outbox_put(a, &action);
+	return true;
+}

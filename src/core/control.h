@@ -1,0 +1,23 @@
+#ifndef CORE_CONTROL_H
+#define CORE_CONTROL_H
+
+#include "core/state.h"
+
+/*
+ * control - what operators, the configuration, time and the machine's need do to
+ * models that nobody asked for a place.
+ */
+void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec);
+void control_pin(struct arbiter *a, uint32_t index, bool pin);
+void control_pressure(struct arbiter *a, enum pressure level);
+void control_shutdown(struct arbiter *a);
+
+/* What came due for a model by time alone. */
+void control_expire(struct arbiter *a, struct model *model);
+
+/* One unit of work each; false: there was nothing to do. */
+bool control_relieve(struct arbiter *a); /* pressure */
+bool control_shut(struct arbiter *a);    /* shutdown */
+bool control_stop_drained(struct arbiter *a);
+
+#endif

@@ -1,0 +1,274 @@
+#include "core/instance.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/model.h"
+#include "core/outbox.h"
+
+#define SECOND INT64_C(1000000)
+
+/* A drain that was given up is not tried again for this long. */
+enum { DRAIN_PAUSE_US = 30000000 };
+
+bool instance_busy(const struct instance *instance)
+{
+	return instance->running.count + instance->ending > 0;
+}
+
+bool instance_has_slot(const struct instance *instance)
+{
+	return instance->running.count + instance->ending < instance->slots;
+}
+
+struct id instance_id(const struct arbiter *a, const struct instance *instance)
+{
+	return (struct id){ instance_index(a, instance), instance->generation };
+}
+
+struct instance *instance_find(const struct arbiter *a, struct id id)
+{
+	if (id.index >= a->instances_used)
+		return NULL;
+	struct instance *instance = instance_row(a, id.index);
+	bool live = instance->state != INSTANCE_FREE && instance->generation == id.generation;
+	return live ? instance : NULL;
+}
+
+bool instance_table_full(const struct arbiter *a)
+{
+	return !a->instances_free && a->instances_used == a->limits.instances;
+}
+
+static struct instance *take_row(struct arbiter *a)
+{
+	uint32_t index = a->instances_free ? a->instances_free - 1 : a->instances_used++;
+	struct instance *instance = instance_row(a, index);
+	uint32_t generation = instance->generation + 1;
+
+	if (a->instances_free)
+		a->instances_free = instance->next;
+	*instance = (struct instance){ .generation = generation ? generation : 1 };
+	instance->prev = a->instances_last;
+	if (a->instances_last)
+		instance_link(a, a->instances_last)->next = index + 1;
+	else
+		a->instances_first = index + 1;
+	a->instances_last = index + 1;
+	a->instances_live++;
+	return instance;
+}
+
+static struct action action_about(const struct arbiter *a, enum action_type type,
+                                  const struct instance *instance)
+{
+	return (struct action){
+		.type = type,
+		.model = instance->model,
+		.instance = instance_id(a, instance),
+		.request = ID_NONE,
+		.instance_sequence = instance->sequence,
+	};
+}
+
+void instance_open(struct arbiter *a, struct model *model)
+{
+	assert(!model->instance && !instance_table_full(a));
+
+	struct instance *instance = take_row(a);
+	struct amount peak = model_peak(model);
+
+	instance->state = INSTANCE_LOADING;
+	instance->model = model_index(a, model);
+	instance->slots = model->spec.slots;
+	instance->context_tokens = model->spec.context_tokens;
+	instance->sequence = ++a->instance_sequence;
+	instance->opened_at = instance->progress_at = a->now;
+	instance->base = model_base(model);
+	instance->sigma = model_sigma(model);
+	instance->measuring = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
+	ledger_open(a, instance, &peak);
+
+	model->instance = instance_index(a, instance) + 1;
+	model->prior = model->learned;
+	model->last_used_at = a->now;
+	model->loads++;
+	a->loading++;
+	a->measuring += instance->measuring;
+	a->counters.loads++;
+	model_refresh(a, model);
+
+	struct action action = action_about(a, ACTION_SPAWN, instance);
+	action.slots = instance->slots;
+	action.context_tokens = instance->context_tokens;
+	outbox_put(a, &action);
+}
+
+void instance_progress(struct arbiter *a, struct instance *instance, uint32_t permille)
+{
+	if (instance->state != INSTANCE_LOADING || permille == instance->permille)
+		return;
+	instance->permille = permille;
+	instance->progress_at = a->now;
+	model_refresh(a, model_row(a, instance->model));
+}
+
+void instance_measured(struct arbiter *a, struct instance *instance)
+{
+	a->measuring -= instance->measuring;
+	instance->measuring = 0;
+}
+
+void instance_reclaim(struct arbiter *a, struct instance *instance)
+{
+	if (instance->state != INSTANCE_READY && instance->state != INSTANCE_DRAINING)
+		return;
+	struct amount claim = instance->base;
+	amount_add(&claim, &instance->needs);
+	ledger_claim(a, instance, &claim);
+}
+
+void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots,
+                    uint32_t context_tokens)
+{
+	struct model *model = model_row(a, instance->model);
+
+	assert(instance->state == INSTANCE_LOADING);
+	a->loading--;
+	instance->state = INSTANCE_READY;
+	instance->permille = 1000;
+	instance->ready_at = a->now;
+	if (slots)
+		instance->slots = slots;
+	if (context_tokens)
+		instance->context_tokens = context_tokens;
+	instance_reclaim(a, instance);
+	model->last_load_us = a->now - instance->opened_at;
+	model->last_used_at = a->now;
+	model->load_failures = 0;
+	model->never_ready = 0;
+	model_refresh(a, model);
+
+	struct decision decision = decision_about(a, DECISION_READY, REASON_NONE, model);
+	decision.load_us = model->last_load_us;
+	decision_record(a, &decision);
+}
+
+void instance_drain(struct arbiter *a, struct instance *instance, enum reason reason,
+                    const struct model *drain_for)
+{
+	assert(instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING);
+	instance->state = INSTANCE_DRAINING;
+	instance->drain = reason;
+	instance->drain_for = drain_for ? model_index(a, drain_for) + 1 : 0;
+	instance->drain_at = a->now;
+	model_refresh(a, model_row(a, instance->model));
+}
+
+void instance_serve(struct arbiter *a, struct instance *instance)
+{
+	assert(instance->state == INSTANCE_DRAINING && !instance->cut);
+	instance->state = INSTANCE_READY;
+	instance->drain = REASON_NONE;
+	instance->drain_for = 0;
+	instance->drain_not_before = a->now + DRAIN_PAUSE_US;
+	model_refresh(a, model_row(a, instance->model));
+}
+
+void instance_cut(struct instance *instance, enum fail fail)
+{
+	if (instance->running.count)
+		instance->cut = fail;
+}
+
+static void leave_loading(struct arbiter *a, struct instance *instance)
+{
+	a->loading -= instance->state == INSTANCE_LOADING;
+	instance_measured(a, instance);
+	instance->drain = REASON_NONE;
+	instance->drain_for = 0;
+}
+
+void instance_end(struct arbiter *a, struct instance *instance, enum action_type how,
+                  enum reason reason)
+{
+	assert(instance->state < INSTANCE_STOPPING);
+	assert(!instance->running.count || instance->cut);
+	leave_loading(a, instance);
+	instance->state = INSTANCE_STOPPING;
+	instance->stop_reason = reason;
+
+	struct action action = action_about(a, how, instance);
+	action.reason = reason;
+	outbox_put(a, &action);
+	model_refresh(a, model_row(a, instance->model));
+}
+
+static void count_failure(struct arbiter *a, struct instance *instance, enum reason reason,
+                          enum fail fail, bool never_ready)
+{
+	struct model *model = model_row(a, instance->model);
+	bool loading = instance->state == INSTANCE_LOADING;
+
+	if (loading)
+		model_load_failed(a, model, never_ready);
+	else
+		model_crashed(a, model);
+	struct decision decision =
+		decision_about(a, loading ? DECISION_LOAD_FAILED : DECISION_DIED, reason, model);
+	decision.fail = fail;
+	decision.load_us = loading ? a->now - instance->opened_at : 0;
+	decision.wait_us = model->retry_at - a->now;
+	decision_record(a, &decision);
+}
+
+void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reason reason)
+{
+	if (instance->state >= INSTANCE_STOPPING)
+		return;
+	bool loading = instance->state == INSTANCE_LOADING;
+	count_failure(a, instance, reason, loading ? FAIL_LOAD_FAILED : FAIL_ENGINE_DIED, false);
+	instance_cut(instance, FAIL_ENGINE_DIED);
+	instance_end(a, instance, ACTION_KILL, reason);
+}
+
+void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, bool never_ready)
+{
+	struct model *model = model_row(a, instance->model);
+
+	assert(instance->state != INSTANCE_GONE);
+	if (instance->state < INSTANCE_STOPPING)
+		count_failure(a, instance, REASON_NONE, fail, never_ready);
+	leave_loading(a, instance);
+	if (!instance->cut)
+		instance_cut(instance, FAIL_ENGINE_DIED);
+	instance->state = INSTANCE_GONE;
+	instance->exited_at = a->now;
+	instance->seen_gone = 0; /* what was read before the exit proves nothing */
+	instance->fresh = 0;
+	model_strand(a, model);
+	model_refresh(a, model);
+}
+
+void instance_close(struct arbiter *a, struct instance *instance)
+{
+	struct model *model = model_row(a, instance->model);
+	uint32_t index = instance_index(a, instance);
+
+	assert(instance->state == INSTANCE_GONE && !instance->running.count);
+	ledger_close(a, instance);
+	if (instance->prev)
+		instance_link(a, instance->prev)->next = instance->next;
+	else
+		a->instances_first = instance->next;
+	if (instance->next)
+		instance_link(a, instance->next)->prev = instance->prev;
+	else
+		a->instances_last = instance->prev;
+	a->instances_live--;
+	*instance = (struct instance){ .generation = instance->generation,
+	                               .next = a->instances_free };
+	a->instances_free = index + 1;
+	model->instance = 0;
+	model_refresh(a, model);
+}

@@ -1,0 +1,88 @@
+#include "core/learn.h"
+
+#include "core/instance.h"
+#include "core/model.h"
+
+/* Bytes of an average that moves a fraction of the way to x. */
+static int64_t toward(int64_t average, int64_t x, int64_t tenths)
+{
+	return average + (x - average) / 10 * tenths;
+}
+
+static void learn_base(int64_t *base, int64_t *sigma, int64_t x, bool first)
+{
+	int64_t least = x / 1000 * 12; /* 1.2 %: nothing is known better than that */
+
+	if (first) {
+		*base = x;
+		*sigma = x / 20;
+	} else {
+		double off = (double)(x - *base);
+		double was = (double)*sigma;
+		double variance = 0.7 * (was * was + 0.3 * off * off);
+		int64_t average = toward(*base, x, 3);
+		*base = average > x ? average : x;
+		*sigma = (int64_t)__builtin_sqrt(variance);
+	}
+	if (*sigma < least)
+		*sigma = least;
+}
+
+static void combine(struct arbiter *a, struct model *model, const struct instance *instance)
+{
+	struct learned_row row = model->prior;
+
+	row.file_key = model->spec.file_key;
+	row.build_key = model->spec.build_key;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			learn_base(&row.base.bytes[pool][use], &row.sigma.bytes[pool][use],
+			           instance->idle.bytes[pool][use], model->prior.loads == 0);
+	row.peak = amount_max(&row.peak, &instance->load_peak);
+	row.load_us = row.loads ? toward(row.load_us, model->last_load_us, 3) : model->last_load_us;
+	row.loads++;
+	model->learned = row;
+	a->learned_dirty += !model->learned_dirty;
+	model->learned_dirty = 1;
+}
+
+void learn_sample(struct arbiter *a, struct instance *instance)
+{
+	struct model *model = model_row(a, instance->model);
+	bool ready = instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING;
+
+	instance->peak = amount_max(&instance->peak, &instance->own);
+	if (!instance->complete || !instance->fresh)
+		return;
+	if (instance->state == INSTANCE_LOADING)
+		instance->load_peak = amount_max(&instance->load_peak, &instance->own);
+	if (!ready)
+		return;
+	instance_measured(a, instance);
+	if (instance_busy(instance) || instance->outdated)
+		return;
+
+	struct amount most = amount_max(&instance->idle, &instance->own);
+	struct amount grown = most;
+	amount_subtract(&grown, &instance->idle);
+	if (instance->ever_idle && amount_total(&grown) == 0)
+		return;
+	instance->ever_idle = 1;
+	instance->idle = most;
+	combine(a, model, instance);
+}
+
+bool learn_row(struct arbiter *a, const struct learned_row *row)
+{
+	bool taken = false;
+
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		struct model *model = model_row(a, i);
+		if (!model->present || model->spec.file_key != row->file_key ||
+		    model->spec.build_key != row->build_key)
+			continue;
+		model->prior = model->learned = *row;
+		taken = true;
+	}
+	return taken;
+}

@@ -1,0 +1,257 @@
+/*
+ * The sums are kept, not computed, because they are read at every decision. All
+ * changes of what an instance holds go through reweigh().
+ */
+#include "core/ledger.h"
+
+#include <assert.h>
+
+/* Admission by learned spread: expected + 2 sigma stay below this share of B. */
+enum { AUTO_PERMILLE = 980, AUTO_SIGMAS = 2 };
+
+static int64_t larger(int64_t x, int64_t y)
+{
+	return x > y ? x : y;
+}
+
+static int64_t smaller(int64_t x, int64_t y)
+{
+	return x < y ? x : y;
+}
+
+struct amount ledger_held_by(const struct instance *instance)
+{
+	return amount_max(&instance->claim, &instance->own);
+}
+
+static void reweigh(struct arbiter *a, struct instance *instance, const struct amount *claim,
+                    const struct amount *own)
+{
+	struct amount before = ledger_held_by(instance);
+
+	amount_subtract(&a->held, &before);
+	amount_subtract(&a->own, &instance->own);
+	instance->claim = *claim;
+	instance->own = *own;
+	struct amount after = ledger_held_by(instance);
+	amount_add(&a->held, &after);
+	amount_add(&a->own, own);
+}
+
+void ledger_set_machine(struct arbiter *a, const struct event_machine *machine)
+{
+	a->machine = *machine;
+	a->machine_known = 1;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		uint32_t whole = VIEW_BIT(pool, USE_HOST) | VIEW_BIT(pool, USE_GPU);
+		int64_t capacity = 0;
+
+		if (pool < machine->pools)
+			capacity = machine->pool[pool].size_bytes - machine->pool[pool].reserve_bytes;
+		for (uint32_t view = 0; view < machine->views; view++)
+			if ((machine->view[view].mask & whole) == whole)
+				capacity = smaller(capacity, machine->view[view].cap_bytes);
+		a->capacity[pool] = larger(0, capacity);
+		if (pool >= machine->pools)
+			a->unreclaimable[pool] = a->foreign_least[pool] = 0;
+	}
+	for (uint32_t view = 0; view < machine->views; view++)
+		a->view_foreign[view] = machine->view[view].foreign_bytes;
+}
+
+int64_t ledger_foreign(const struct arbiter *a, uint32_t pool)
+{
+	return larger(0, a->unreclaimable[pool] - amount_in_pool(&a->own, pool));
+}
+
+void ledger_open(struct arbiter *a, struct instance *instance, const struct amount *claim)
+{
+	struct amount nothing = { 0 };
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		instance->foreign_at_open[pool] = ledger_foreign(a, pool);
+	reweigh(a, instance, claim, &nothing);
+}
+
+void ledger_claim(struct arbiter *a, struct instance *instance, const struct amount *claim)
+{
+	reweigh(a, instance, claim, &instance->own);
+}
+
+void ledger_close(struct arbiter *a, struct instance *instance)
+{
+	struct amount nothing = { 0 };
+
+	reweigh(a, instance, &nothing, &nothing);
+}
+
+/* `bytes` more in a pool: where the claim still has room, GPU bytes first, as those are what goes unread. */
+static void attribute(struct amount *own, const struct amount *claim, uint32_t pool, int64_t bytes)
+{
+	static const enum use order[] = { USE_GPU, USE_HOST };
+
+	for (uint32_t i = 0; i < USE_COUNT; i++) {
+		int64_t *to = &own->bytes[pool][order[i]];
+		int64_t part = smaller(bytes, larger(0, claim->bytes[pool][order[i]] - *to));
+		*to += part;
+		bytes -= part;
+	}
+}
+
+/* Own of an instance whose counters are a lower bound; takes what it owns off `rest`. */
+static void measure_by_growth(struct arbiter *a, struct instance *instance, int64_t rest[POOLS_MAX])
+{
+	struct amount own = instance->seen;
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		int64_t growth = rest[pool] - instance->foreign_at_open[pool];
+		attribute(&own, &instance->claim, pool,
+		          larger(0, growth - amount_in_pool(&own, pool)));
+		rest[pool] -= amount_in_pool(&own, pool);
+	}
+	reweigh(a, instance, &instance->claim, &own);
+}
+
+void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
+                   const int64_t view_foreign[VIEWS_MAX])
+{
+	int64_t rest[POOLS_MAX];
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		rest[pool] = a->unreclaimable[pool] = pool < a->machine.pools ? unreclaimable[pool] : 0;
+	for (uint32_t view = 0; view < a->machine.views; view++)
+		a->view_foreign[view] = view_foreign[view];
+
+	INSTANCES_LIVE(a, i) {
+		if (i->fresh)
+			i->complete = i->seen_complete;
+		if (!i->complete)
+			continue;
+		reweigh(a, i, &i->claim, &i->seen);
+		for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+			rest[pool] -= amount_in_pool(&i->own, pool);
+	}
+	INSTANCES_LIVE(a, i)
+		if (!i->complete)
+			measure_by_growth(a, i, rest);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		int64_t foreign = ledger_foreign(a, pool);
+		if (!a->sampled || foreign < a->foreign_least[pool])
+			a->foreign_least[pool] = foreign;
+	}
+	a->sampled = 1;
+}
+
+static double variance(const struct instance *instance, uint32_t pool)
+{
+	double sigma = (double)amount_in_pool(&instance->sigma, pool);
+
+	return sigma * sigma;
+}
+
+void outlook_now(const struct arbiter *a, struct outlook *outlook)
+{
+	*outlook = (struct outlook){ .held = a->held, .holders = a->instances_live };
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
+		outlook->foreign[pool] = ledger_foreign(a, pool);
+		INSTANCES_LIVE(a, i)
+			outlook->variance[pool] += variance(i, pool);
+	}
+	for (uint32_t view = 0; view < a->machine.views; view++)
+		outlook->view_foreign[view] = a->view_foreign[view];
+}
+
+void outlook_remove(struct outlook *outlook, const struct instance *instance)
+{
+	struct amount held = ledger_held_by(instance);
+
+	assert(outlook->holders > 0);
+	outlook->holders--;
+	amount_subtract(&outlook->held, &held);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		outlook->variance[pool] -= variance(instance, pool);
+}
+
+void outlook_restore(struct outlook *outlook, const struct instance *instance)
+{
+	struct amount held = ledger_held_by(instance);
+
+	outlook->holders++;
+	amount_add(&outlook->held, &held);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		outlook->variance[pool] += variance(instance, pool);
+}
+
+void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook)
+{
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++)
+		outlook->foreign[pool] = a->foreign_least[pool];
+	for (uint32_t view = 0; view < a->machine.views; view++)
+		outlook->view_foreign[view] = 0;
+}
+
+/* How much of a pool may be used at most, by everybody. */
+static int64_t admissible(const struct arbiter *a, const struct outlook *outlook, uint32_t pool,
+                          const struct amount *sigma)
+{
+	int64_t capacity = a->capacity[pool];
+
+	if (!sigma)
+		return capacity;
+	if (a->machine.margin_permille >= 0)
+		return capacity * (1000 - a->machine.margin_permille) / 1000;
+
+	double own = (double)amount_in_pool(sigma, pool);
+	double sum = outlook->variance[pool] + own * own;
+	double spread = AUTO_SIGMAS * __builtin_sqrt(sum > 0 ? sum : 0);
+	return capacity * AUTO_PERMILLE / 1000 - (int64_t)spread;
+}
+
+static int64_t under_mask(const struct amount *amount, uint32_t mask)
+{
+	int64_t bytes = 0;
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			if (mask & VIEW_BIT(pool, use))
+				bytes += amount->bytes[pool][use];
+	return bytes;
+}
+
+/* Of two constraints the one with less left over binds; the first where they are equal. */
+static void constrain(struct verdict *verdict, uint32_t reason, uint32_t pool, int64_t need,
+                      int64_t room)
+{
+	if (need == 0)
+		return;
+	if (verdict->binds != REASON_NONE &&
+	    room - need >= verdict->room_bytes - verdict->need_bytes)
+		return;
+	verdict->binds = reason;
+	verdict->pool = pool;
+	verdict->need_bytes = need;
+	verdict->room_bytes = room;
+	verdict->fits = need <= room;
+}
+
+struct verdict outlook_weigh(const struct arbiter *a, const struct outlook *outlook,
+                             const struct amount *need, const struct amount *sigma)
+{
+	struct verdict verdict = { .fits = true };
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		int64_t taken = outlook->foreign[pool] + amount_in_pool(&outlook->held, pool);
+		constrain(&verdict, REASON_CAPACITY, pool, amount_in_pool(need, pool),
+		          admissible(a, outlook, pool, sigma) - taken);
+	}
+	for (uint32_t view = 0; view < a->machine.views; view++) {
+		const struct view_spec *spec = &a->machine.view[view];
+		int64_t taken = outlook->view_foreign[view] + under_mask(&outlook->held, spec->mask);
+		constrain(&verdict, REASON_VIEW, view, under_mask(need, spec->mask),
+		          spec->cap_bytes - taken);
+	}
+	if (a->machine.limit_bytes != INT64_MAX)
+		constrain(&verdict, REASON_LIMIT, 0, amount_total(need),
+		          a->machine.limit_bytes - amount_total(&outlook->held));
+	return verdict;
+}

@@ -1,0 +1,249 @@
+#include "core/model.h"
+
+#include <assert.h>
+
+#include "core/due.h"
+#include "core/instance.h"
+
+#define SECOND INT64_C(1000000)
+
+enum { RECHECK_US = 1000000 };
+
+bool model_pinned(const struct model *model)
+{
+	if (model->pin_command != 0)
+		return model->pin_command > 0;
+	return model->present && model->spec.flags & MODEL_PINNED;
+}
+
+bool model_backing_off(const struct arbiter *a, const struct model *model)
+{
+	return model->retry_at > a->now;
+}
+
+bool model_refuses(const struct arbiter *a, const struct model *model)
+{
+	bool often = model->load_failures + model->crashes >= 2;
+
+	return model_backing_off(a, model) && (often || model->never_ready);
+}
+
+bool model_resident(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	return instance && instance->state < INSTANCE_STOPPING;
+}
+
+struct request *model_head(const struct arbiter *a, const struct model *model)
+{
+	return request_link(a, model->queue.first);
+}
+
+bool model_overdue(const struct arbiter *a, const struct model *model)
+{
+	const struct request *head = model_head(a, model);
+
+	if (!head)
+		return false;
+	int64_t patience = head->spec.priority == PRIORITY_INTERACTIVE ? 15 * SECOND : 30 * SECOND;
+	return a->now - head->arrived_at >= patience;
+}
+
+enum model_state model_state(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	if (!instance) {
+		if (model_backing_off(a, model))
+			return MODEL_FAILED;
+		return model->queue.count ? MODEL_QUEUED : MODEL_UNLOADED;
+	}
+	if (instance->state == INSTANCE_LOADING)
+		return MODEL_LOADING;
+	if (instance->state == INSTANCE_READY)
+		return instance_busy(instance) ? MODEL_BUSY : MODEL_IDLE;
+	return instance->state == INSTANCE_DRAINING ? MODEL_DRAINING : MODEL_UNLOADING;
+}
+
+enum reason model_reason(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	if (!instance) {
+		if (model_backing_off(a, model))
+			return REASON_BACK_OFF;
+		return model->queue.count ? (enum reason)model->wait_reason : REASON_NONE;
+	}
+	if (instance->state == INSTANCE_LOADING)
+		return REASON_LOADING;
+	if (instance->state == INSTANCE_DRAINING)
+		return (enum reason)instance->drain;
+	if (instance->state != INSTANCE_READY)
+		return (enum reason)instance->stop_reason;
+	if (!model->queue.count)
+		return REASON_NONE;
+	return instance_has_slot(instance) ? (enum reason)model->wait_reason : REASON_SLOTS;
+}
+
+struct amount model_base(const struct model *model)
+{
+	return model->learned.loads ? model->learned.base : model->spec.base;
+}
+
+/* What a load takes beyond the base is kept from the estimate: samples may miss a short peak. */
+struct amount model_peak(const struct model *model)
+{
+	struct amount base = model_base(model);
+
+	if (!model->learned.loads)
+		return amount_max(&base, &model->spec.peak);
+	struct amount beyond = model->spec.peak;
+	amount_subtract(&beyond, &model->spec.base);
+	amount_add(&beyond, &base);
+	struct amount peak = amount_max(&beyond, &base);
+	return amount_max(&peak, &model->learned.peak);
+}
+
+struct amount model_sigma(const struct model *model)
+{
+	if (model->learned.loads)
+		return model->learned.sigma;
+	if (amount_total(&model->spec.sigma) > 0)
+		return model->spec.sigma;
+	struct amount sigma = model->spec.base;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			sigma.bytes[pool][use] = sigma.bytes[pool][use] / 20 * 3; /* 15 % */
+	return sigma;
+}
+
+struct amount model_lower(const struct model *model)
+{
+	return model->learned.loads ? model->learned.base : model->spec.lower;
+}
+
+bool model_stirs(const struct model *model)
+{
+	return model->instance || model->queue.count || model->unloads.count || model->preload ||
+	       model->purge;
+}
+
+static void link_stirring(struct arbiter *a, struct model *model)
+{
+	uint32_t link = model_index(a, model) + 1;
+
+	model->stirring = 1;
+	model->prev = a->stirring_last;
+	if (a->stirring_last)
+		model_link(a, a->stirring_last)->next = link;
+	else
+		a->stirring_first = link;
+	a->stirring_last = link;
+}
+
+static void unlink_stirring(struct arbiter *a, struct model *model)
+{
+	if (model->prev)
+		model_link(a, model->prev)->next = model->next;
+	else
+		a->stirring_first = model->next;
+	if (model->next)
+		model_link(a, model->next)->prev = model->prev;
+	else
+		a->stirring_last = model->prev;
+	model->next = model->prev = 0;
+	model->stirring = 0;
+}
+
+int64_t model_due(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	if (!instance) {
+		if (model_backing_off(a, model))
+			return model->queue.count || model->preload ? model->retry_at : NEVER;
+		return model->queue.count ? model->recheck_at : NEVER;
+	}
+	switch ((enum instance_state)instance->state) {
+	case INSTANCE_LOADING:
+		if (model->spec.load_timeout_us < 0)
+			return NEVER;
+		return instance->progress_at + model->spec.load_timeout_us;
+	case INSTANCE_READY:
+		if (model->queue.count)
+			return instance_has_slot(instance) ? model->recheck_at : NEVER;
+		if (instance_busy(instance) || model_pinned(model) || model->spec.unload_after_us < 0)
+			return NEVER;
+		return model->last_used_at + model->spec.unload_after_us;
+	case INSTANCE_DRAINING:
+		if (instance->cut || !instance->running.count || model->spec.drain_timeout_us < 0)
+			return NEVER;
+		return instance->drain_at + model->spec.drain_timeout_us;
+	case INSTANCE_STOPPING:
+	case INSTANCE_GONE:
+	case INSTANCE_FREE:
+		break;
+	}
+	return NEVER;
+}
+
+void model_refresh(struct arbiter *a, struct model *model)
+{
+	if (model_stirs(model) && !model->stirring)
+		link_stirring(a, model);
+	if (!model_stirs(model) && model->stirring)
+		unlink_stirring(a, model);
+	if (model->recheck_at <= a->now)
+		model->recheck_at = a->now + RECHECK_US;
+	model->due_at = model_due(a, model);
+	due_set_model(a, model, model->due_at);
+}
+
+/* 1 s, doubling; a file or flags that are wrong do not mend by themselves, so longer. */
+static void back_off(struct arbiter *a, struct model *model)
+{
+	uint32_t failures = model->load_failures + model->crashes;
+	int64_t first = model->never_ready ? 30 * SECOND : SECOND;
+	int64_t most = model->never_ready ? 600 * SECOND : 60 * SECOND;
+	int64_t wait = first << (failures > 10 ? 10 : failures - 1);
+
+	model->retry_at = a->now + (wait < most ? wait : most);
+}
+
+void model_load_failed(struct arbiter *a, struct model *model, bool never_ready)
+{
+	a->counters.load_failures++;
+	model->load_failures++;
+	model->never_ready = never_ready;
+	back_off(a, model);
+	if (model_refuses(a, model))
+		model_purge(a, model, FAIL_LOAD_FAILED);
+	model_refresh(a, model);
+}
+
+void model_crashed(struct arbiter *a, struct model *model)
+{
+	model->crashes++;
+	model->never_ready = 0;
+	back_off(a, model);
+	model_refresh(a, model);
+}
+
+void model_purge(struct arbiter *a, struct model *model, enum fail fail)
+{
+	if (!model->queue.count || model->purge)
+		return;
+	model->purge = fail;
+	model_refresh(a, model);
+}
+
+void model_strand(struct arbiter *a, struct model *model)
+{
+	if (model->spec.flags & MODEL_AUTOLOAD)
+		return;
+	for (struct request *r = model_head(a, model); r; r = request_link(a, r->next))
+		if (r->spec.kind == REQUEST_LOAD)
+			return;
+	model_purge(a, model, FAIL_NOT_LOADED);
+}

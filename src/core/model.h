@@ -1,0 +1,47 @@
+#ifndef CORE_MODEL_H
+#define CORE_MODEL_H
+
+#include "core/state.h"
+
+/*
+ * model - a catalogue row, its queue's head, and what time does to it.
+ *
+ * model_refresh() is called after whatever changes a model, its queue or its
+ * instance: it links the model among the stirring ones (those with a queue, an
+ * instance, or a wish to be resident) and sets when it is next due. A model that
+ * does not stir costs a step nothing.
+ */
+bool model_pinned(const struct model *model);
+bool model_backing_off(const struct arbiter *a, const struct model *model);
+/* Failed so that waiting is not worth a client's while: new requests are refused until retry_at. */
+bool model_refuses(const struct arbiter *a, const struct model *model);
+/* Has an instance that is or will be ready: not one that ends. */
+bool model_resident(const struct arbiter *a, const struct model *model);
+
+struct request *model_head(const struct arbiter *a, const struct model *model);
+/* Its head has waited longer than anybody should: busy models are drained for it. */
+bool model_overdue(const struct arbiter *a, const struct model *model);
+enum model_state model_state(const struct arbiter *a, const struct model *model);
+/* What its queue waits for, or why it is in its state. */
+enum reason model_reason(const struct arbiter *a, const struct model *model);
+
+/* Footprint, learned where it was measured. */
+struct amount model_base(const struct model *model);
+struct amount model_peak(const struct model *model);
+struct amount model_sigma(const struct model *model);
+struct amount model_lower(const struct model *model);
+
+void model_refresh(struct arbiter *a, struct model *model);
+int64_t model_due(const struct arbiter *a, const struct model *model);
+bool model_stirs(const struct model *model);
+
+/* A failed load (never_ready: the file or the flags are wrong) or the death of a ready engine: back off. */
+void model_load_failed(struct arbiter *a, struct model *model, bool never_ready);
+void model_crashed(struct arbiter *a, struct model *model);
+
+/* Reject everything that waits for it, one unit of work each. */
+void model_purge(struct arbiter *a, struct model *model, enum fail fail);
+/* Its instance is gone: without autoload nobody may wait for a load that no one asked for. */
+void model_strand(struct arbiter *a, struct model *model);
+
+#endif

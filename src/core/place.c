@@ -1,0 +1,549 @@
+#include "core/place.h"
+
+#include <assert.h>
+
+#include "core/decide.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/policy.h"
+#include "core/request.h"
+
+#define SECOND INT64_C(1000000)
+
+enum {
+	WANTS_MAX = 64,          /* looked at in one unit; those behind wait for these */
+	GRACE_US = 10000000,     /* how long foreign use may keep a request from all hope */
+	NO_ROOM_RETRY_US = 10000000,
+	RESIDENCE_US = 10000000, /* a busy model that was just loaded is not drained again at once */
+};
+
+struct want {
+	struct model *model;
+	struct instance *instance; /* NULL: wants a load; else room for its queue's head */
+	struct request *head;      /* NULL: a load that nobody waits for */
+	bool may_evict;
+	bool measures;             /* to load alone */
+	uint32_t pinned;           /* holders that will not go for it */
+	struct amount need;
+	struct amount sigma;
+	struct amount lower;
+};
+
+static bool is_leaving(const struct instance *instance)
+{
+	return instance->state >= INSTANCE_STOPPING;
+}
+
+static uint32_t pinned_holders(const struct arbiter *a, const struct model *except)
+{
+	uint32_t pinned = 0;
+
+	INSTANCES_LIVE(a, i)
+		pinned += model_row(a, i->model) != except && model_pinned(model_row(a, i->model));
+	return pinned;
+}
+
+static struct want want_of(const struct arbiter *a, struct model *model)
+{
+	struct want want = {
+		.model = model,
+		.instance = model_instance(a, model),
+		.head = model_head(a, model),
+		.may_evict = model->evictors > 0,
+	};
+
+	if (want.instance) {
+		want.need = want.head->spec.need;
+		return want;
+	}
+	want.need = model_peak(model);
+	want.sigma = model_sigma(model);
+	want.lower = model_lower(model);
+	want.measures = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
+	if (want.measures)
+		want.pinned = pinned_holders(a, model);
+	return want;
+}
+
+/*
+ * The admission. Who is alone may take all of B, and there an upper bound does
+ * not refuse: a load is judged by the least it takes, a request not at all.
+ */
+static bool admits(const struct arbiter *a, const struct want *want, const struct outlook *outlook,
+                   struct verdict *out)
+{
+	uint32_t others = outlook->holders - (want->instance ? 1 : 0);
+
+	if (want->measures && others > want->pinned) {
+		*out = (struct verdict){ .binds = REASON_MEASURE_FIRST };
+		return false;
+	}
+	*out = outlook_weigh(a, outlook, &want->need, &want->sigma);
+	if (out->fits || others || (want->instance && instance_busy(want->instance)))
+		return out->fits;
+
+	struct verdict least = outlook_weigh(a, outlook, &want->lower, NULL);
+	if (!least.fits) {
+		*out = least;
+		return false;
+	}
+	*out = outlook_weigh(a, outlook, &want->need, NULL);
+	out->fits = true;
+	out->alone = true;
+	return true;
+}
+
+bool place_never(const struct arbiter *a, const struct model *model, struct verdict *out)
+{
+	struct outlook outlook;
+	struct amount lower = model_lower(model);
+
+	outlook_now(a, &outlook);
+	outlook_at_baseline(a, &outlook);
+	INSTANCES_LIVE(a, i)
+		if (i->model == model_index(a, model) || !model_pinned(model_row(a, i->model)))
+			outlook_remove(&outlook, i);
+	*out = outlook_weigh(a, &outlook, &lower, NULL);
+	return !out->fits;
+}
+
+/* ---- dispatch ---- */
+
+static bool wants_dispatch(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	return instance && instance->state == INSTANCE_READY && model->queue.count &&
+	       instance_has_slot(instance);
+}
+
+bool place_dispatch(struct arbiter *a)
+{
+	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
+	struct model *first = NULL;
+	struct outlook now;
+
+	outlook_now(a, &now);
+	MODELS_STIRRING(a, model) {
+		struct instance *instance = model_instance(a, model);
+		struct request *head = model_head(a, model);
+		struct verdict verdict;
+
+		if (head && head->spec.kind == REQUEST_LOAD && instance &&
+		    instance->state == INSTANCE_READY) {
+			request_done(a, head);
+			return true;
+		}
+		if (!wants_dispatch(a, model) || (first && !policy->serves_before(a, model, first)))
+			continue;
+		struct want want = want_of(a, model);
+		if (admits(a, &want, &now, &verdict))
+			first = model;
+	}
+	if (!first)
+		return false;
+	request_dispatch(a, model_instance(a, first), model_head(a, first));
+	return true;
+}
+
+/* ---- victims ---- */
+
+enum candidate {
+	MAY_NOT_GO,
+	MAY_GO,          /* runs nothing, nobody waits for it */
+	MAY_BE_DRAINED,
+};
+
+/* Nothing moves: then those that run nothing may go though requests wait for them. */
+static bool is_still(const struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_LOADING || is_leaving(i) || instance_busy(i))
+			return false;
+	return true;
+}
+
+static enum candidate candidate(const struct arbiter *a, const struct want *want,
+                                const struct instance *instance, bool still)
+{
+	const struct model *model = model_row(a, instance->model);
+
+	if (model == want->model || model_pinned(model) || is_leaving(instance))
+		return MAY_NOT_GO;
+	if (instance->state == INSTANCE_LOADING)
+		return model->queue.count ? MAY_NOT_GO : MAY_GO;
+	if (instance_busy(instance)) {
+		int64_t residence = 2 * model->last_load_us;
+		if (residence < RESIDENCE_US)
+			residence = RESIDENCE_US;
+		bool settled = a->now - instance->ready_at >= residence &&
+		               a->now >= instance->drain_not_before;
+		bool drains = instance->state == INSTANCE_DRAINING;
+		return settled || drains ? MAY_BE_DRAINED : MAY_NOT_GO;
+	}
+	if (instance->state == INSTANCE_DRAINING || !model->queue.count || still)
+		return MAY_GO;
+	return a->now >= instance->drain_not_before ? MAY_BE_DRAINED : MAY_NOT_GO;
+}
+
+struct victims {
+	uint32_t count;
+	struct instance *instance[PLAN_VICTIMS_MAX];
+};
+
+static bool chosen(const struct victims *victims, const struct instance *instance)
+{
+	for (uint32_t i = 0; i < victims->count; i++)
+		if (victims->instance[i] == instance)
+			return true;
+	return false;
+}
+
+/* The next to go: idle ones first, then, where asked for, those to be drained. */
+static struct instance *next_victim(const struct arbiter *a, const struct want *want, bool drain,
+                                    const struct victims *victims)
+{
+	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
+	bool still = is_still(a);
+	struct instance *first = NULL;
+	enum candidate first_as = MAY_NOT_GO;
+
+	INSTANCES_LIVE(a, i) {
+		enum candidate as = candidate(a, want, i, still);
+		if (as == MAY_NOT_GO || (as == MAY_BE_DRAINED && !drain) || chosen(victims, i))
+			continue;
+		if (first && (as > first_as || (as == first_as && !policy->leaves_before(a, i, first))))
+			continue;
+		first = i;
+		first_as = as;
+	}
+	return first;
+}
+
+/* Drop those without whom the room suffices as well; the last one chosen is needed in any case. */
+static void prune(const struct arbiter *a, const struct want *want, struct outlook *outlook,
+                  struct victims *victims)
+{
+	struct verdict verdict;
+
+	for (uint32_t i = victims->count; i-- > 0;) {
+		outlook_restore(outlook, victims->instance[i]);
+		if (!admits(a, want, outlook, &verdict)) {
+			outlook_remove(outlook, victims->instance[i]);
+			continue;
+		}
+		for (uint32_t j = i + 1; j < victims->count; j++)
+			victims->instance[j - 1] = victims->instance[j];
+		victims->count--;
+	}
+}
+
+/* Victims that make the room suffice, none of them in vain; none: it cannot be made so. */
+static struct victims choose_victims(const struct arbiter *a, const struct want *want,
+                                     const struct outlook *coming, bool drain)
+{
+	struct outlook outlook = *coming;
+	struct victims victims = { 0 };
+	struct verdict verdict;
+
+	while (victims.count < PLAN_VICTIMS_MAX) {
+		struct instance *next = next_victim(a, want, drain, &victims);
+		if (!next)
+			break;
+		victims.instance[victims.count++] = next;
+		outlook_remove(&outlook, next);
+		if (admits(a, want, &outlook, &verdict)) {
+			prune(a, want, &outlook, &victims);
+			return victims;
+		}
+	}
+	victims.count = 0;
+	return victims;
+}
+
+struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinned_too)
+{
+	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
+	struct instance *first = NULL;
+
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		bool ready = i->state == INSTANCE_READY || i->state == INSTANCE_DRAINING;
+		if (!ready || instance_busy(i) || (model->queue.count && !with_queue) ||
+		    (model_pinned(model) && !pinned_too))
+			continue;
+		if (!first || policy->leaves_before(a, i, first))
+			first = i;
+	}
+	return first;
+}
+
+/* ---- making room ---- */
+
+static void evict(struct arbiter *a, const struct want *want, struct instance *victim,
+                  const struct verdict *verdict)
+{
+	struct model *model = model_row(a, victim->model);
+	struct amount held = ledger_held_by(victim);
+	struct decision decision = decision_about(a, DECISION_EVICT, REASON_LEAST_RECENT, model);
+
+	decision_weighed(a, &decision, verdict);
+	decision.for_model = model_index(a, want->model);
+	decision.request = want->head ? want->head->spec.sequence : 0;
+	decision.measured_bytes = amount_total(&held);
+	decision.idle_us = a->now - model->last_used_at;
+	decision_record(a, &decision);
+	a->counters.evictions++;
+	bool loading = victim->state == INSTANCE_LOADING;
+	instance_end(a, victim, loading ? ACTION_ABORT_LOAD : ACTION_STOP, REASON_ROOM);
+}
+
+static void drain(struct arbiter *a, const struct want *want, struct instance *victim,
+                  const struct verdict *verdict)
+{
+	struct model *model = model_row(a, victim->model);
+	struct decision decision = decision_about(a, DECISION_DRAIN, REASON_OVERDUE, model);
+
+	decision_weighed(a, &decision, verdict);
+	decision.for_model = model_index(a, want->model);
+	decision.request = want->head->spec.sequence;
+	decision.wait_us = a->now - want->head->arrived_at;
+	decision_record(a, &decision);
+	instance_drain(a, victim, REASON_OVERDUE, want->model);
+}
+
+/* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
+static bool refuse_hopeless(struct arbiter *a, const struct want *want,
+                            const struct outlook *coming)
+{
+	struct outlook rest = *coming;
+	struct verdict verdict;
+	struct refusal refusal = {
+		.fail = FAIL_NO_ROOM,
+		.reason = REASON_PINS,
+		.retry_after_us = NO_ROOM_RETRY_US,
+		.weighed = true,
+	};
+
+	if (!want->instance && place_never(a, want->model, &refusal.verdict)) {
+		refusal.fail = FAIL_NEVER_FITS;
+		refusal.reason = refusal.verdict.binds;
+		refusal.retry_after_us = 0;
+		request_reject(a, want->head, &refusal);
+		return true;
+	}
+	INSTANCES_LIVE(a, i)
+		if (!is_leaving(i) && model_row(a, i->model) != want->model &&
+		    !model_pinned(model_row(a, i->model)))
+			outlook_remove(&rest, i);
+	if (want->instance && instance_busy(want->instance))
+		return false;
+	if (want->may_evict && admits(a, want, &rest, &refusal.verdict))
+		return false;
+
+	bool patient = a->now - want->head->arrived_at < GRACE_US;
+	if (!want->may_evict) {
+		if (!model_overdue(a, want->model))
+			return false;
+		admits(a, want, coming, &refusal.verdict);
+		refusal.reason = refusal.verdict.binds;
+	} else if (patient) {
+		outlook_at_baseline(a, &rest);
+		if (admits(a, want, &rest, &verdict))
+			return false;
+	}
+	request_reject(a, want->head, &refusal);
+	return true;
+}
+
+/* For the first that is blocked: true where something was done. */
+static bool make_room(struct arbiter *a, const struct want *want, const struct outlook *coming)
+{
+	struct victims victims = { 0 };
+	struct verdict verdict;
+
+	admits(a, want, coming, &verdict);
+	if (want->may_evict)
+		victims = choose_victims(a, want, coming, false);
+	if (victims.count) {
+		evict(a, want, victims.instance[0], &verdict);
+		return true;
+	}
+	if (refuse_hopeless(a, want, coming))
+		return true;
+	if (!want->may_evict || !model_overdue(a, want->model))
+		return false;
+	victims = choose_victims(a, want, coming, true);
+	for (uint32_t i = 0; i < victims.count; i++) {
+		struct instance *victim = victims.instance[i];
+		if (victim->state != INSTANCE_READY)
+			continue;
+		if (!instance_busy(victim) && !model_row(a, victim->model)->queue.count)
+			continue; /* idle: it goes when the busy ones have drained */
+		drain(a, want, victim, &verdict);
+		return true;
+	}
+	return false;
+}
+
+bool place_undrain(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_DRAINING || !i->drain_for)
+			continue;
+		const struct model *target = model_row(a, i->drain_for - 1);
+		const struct instance *resident = model_instance(a, target);
+		bool waits = model_overdue(a, target) && (!resident || wants_dispatch(a, target));
+		if (waits)
+			continue;
+		struct model *model = model_row(a, i->model);
+		struct decision decision =
+			decision_about(a, DECISION_DRAIN_END, REASON_NONE, model);
+		decision.for_model = i->drain_for - 1;
+		decision.wait_us = a->now - i->drain_at;
+		instance_serve(a, i);
+		i->drain_not_before = 0; /* it was not given up, it is no longer needed */
+		decision_record(a, &decision);
+		return true;
+	}
+	return false;
+}
+
+/* ---- loads ---- */
+
+static bool same_kind_loads(const struct arbiter *a, const struct model *model)
+{
+	INSTANCES_LIVE(a, i) {
+		const struct model_spec *other = &model_row(a, i->model)->spec;
+		if (i->state == INSTANCE_LOADING && other->flags & MODEL_SERIAL_LOAD &&
+		    other->engine_kind == model->spec.engine_kind)
+			return true;
+	}
+	return false;
+}
+
+/* Why no load of it may start now, whatever the room. */
+static enum reason load_gate(const struct arbiter *a, const struct model *model)
+{
+	uint32_t loads_max = a->machine.loads_max ? (uint32_t)a->machine.loads_max : 2;
+
+	if (!a->machine_known)
+		return REASON_CAPACITY;
+	if (a->pressure != PRESSURE_NONE)
+		return REASON_PRESSURE;
+	if (a->measuring)
+		return REASON_MEASURE_FIRST;
+	if (a->loading >= loads_max)
+		return REASON_LOADING;
+	if (model->spec.flags & MODEL_SERIAL_LOAD && same_kind_loads(a, model))
+		return REASON_LOADING;
+	return instance_table_full(a) ? REASON_SLOTS : REASON_NONE;
+}
+
+static void start_load(struct arbiter *a, const struct want *want, const struct verdict *verdict)
+{
+	enum reason reason = REASON_PRELOAD;
+
+	if (want->head)
+		reason = want->head->spec.kind == REQUEST_LOAD ? REASON_OPERATOR : REASON_REQUEST;
+	if (verdict->alone)
+		reason = REASON_ALONE;
+	struct decision decision = decision_about(a, DECISION_LOAD, reason, want->model);
+	decision_weighed(a, &decision, verdict);
+	decision.request = want->head ? want->head->spec.sequence : 0;
+	decision.wait_us = want->head ? a->now - want->head->arrived_at : 0;
+	decision.instance = a->instance_sequence + 1;
+	decision_record(a, &decision);
+	instance_open(a, want->model);
+}
+
+static bool wants_load(const struct arbiter *a, const struct model *model)
+{
+	return !model->instance && (model->queue.count || model->preload) &&
+	       !model_backing_off(a, model);
+}
+
+/* The next waiting model after `last` in the policy's order. */
+static struct model *next_waiting(const struct arbiter *a, const struct model *last)
+{
+	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
+	struct model *first = NULL;
+
+	MODELS_STIRRING(a, model) {
+		if (!wants_load(a, model) && !wants_dispatch(a, model))
+			continue;
+		if (last && !policy->serves_before(a, last, model))
+			continue;
+		if (!first || policy->serves_before(a, model, first))
+			first = model;
+	}
+	return first;
+}
+
+/* Fits now, and also beside what is on its way to those before it. */
+static bool fits_behind(const struct arbiter *a, const struct want *want,
+                        const struct outlook *now, const struct outlook *coming,
+                        const struct amount *reserved, struct verdict *verdict)
+{
+	if (!admits(a, want, now, verdict))
+		return false;
+	if (amount_total(reserved) == 0)
+		return true;
+
+	struct want both = *want;
+	struct verdict beside;
+	amount_add(&both.need, reserved);
+	return outlook_weigh(a, coming, &both.need, &both.sigma).fits &&
+	       admits(a, want, coming, &beside);
+}
+
+bool place_one(struct arbiter *a)
+{
+	struct outlook now, coming;
+	struct amount reserved = { 0 };
+	struct model *model = NULL;
+	bool first = true;
+
+	outlook_now(a, &now);
+	coming = now;
+	INSTANCES_LIVE(a, i)
+		if (is_leaving(i))
+			outlook_remove(&coming, i);
+
+	for (uint32_t n = 0; n < WANTS_MAX; n++) {
+		model = next_waiting(a, model);
+		if (!model)
+			return false;
+		enum reason gate = model->instance ? REASON_NONE : load_gate(a, model);
+		model->wait_reason = gate;
+		if (gate != REASON_NONE)
+			continue;
+
+		struct want want = want_of(a, model);
+		struct verdict verdict;
+		if (!want.head && !first)
+			continue; /* unasked for: not while somebody waits for room */
+		if (fits_behind(a, &want, &now, &coming, &reserved, &verdict)) {
+			if (want.instance)
+				continue; /* a dispatch that fits was sent before */
+			start_load(a, &want, &verdict);
+			return true;
+		}
+		model->wait_reason = verdict.fits ? REASON_ROOM : verdict.binds;
+		model->wait_pool = verdict.pool;
+		if (!want.head)
+			continue;
+		if (admits(a, &want, &coming, &verdict)) {
+			model->wait_reason = REASON_UNLOADING;
+			amount_add(&reserved, &want.need);
+			first = false;
+			continue;
+		}
+		if (first && make_room(a, &want, &coming))
+			return true;
+		first = false;
+		if (model_overdue(a, model))
+			amount_add(&reserved, &want.need);
+	}
+	return false;
+}

@@ -1,0 +1,129 @@
+/*
+ * A plan is the decision itself, made on a copy: the used rows of each table go
+ * to the scratch block, a load is asked for there, and what follows is read off
+ * its actions.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/outbox.h"
+#include "core/request.h"
+#include "core/work.h"
+
+static void copy_rows(const struct arbiter *a, void *scratch, uint64_t at, uint64_t bytes)
+{
+	memcpy((char *)scratch + at, (const char *)a + at, bytes);
+}
+
+static struct arbiter *copy_used(const struct arbiter *a, void *scratch)
+{
+	copy_rows(a, scratch, 0, sizeof(*a));
+	copy_rows(a, scratch, a->requests_at, a->requests_used * sizeof(struct request));
+	copy_rows(a, scratch, a->models_at, a->models_used * sizeof(struct model));
+	copy_rows(a, scratch, a->instances_at, a->instances_used * sizeof(struct instance));
+	copy_rows(a, scratch, a->dues_at, a->dues * sizeof(struct due));
+	return scratch;
+}
+
+static void read_decision(const struct decision *decision, uint32_t model, struct plan *out)
+{
+	if (decision->kind == DECISION_EVICT && decision->for_model == model) {
+		out->fits = FITS_AFTER_EVICTION;
+		out->reason = (enum reason)decision->reason;
+		if (out->victims < PLAN_VICTIMS_MAX) {
+			out->victim[out->victims] = decision->model;
+			out->victim_bytes[out->victims++] = decision->measured_bytes;
+		}
+	}
+	if (decision->kind == DECISION_LOAD && decision->model == model) {
+		out->fits = decision->reason == REASON_ALONE ? FITS_TIGHT : FITS_NOW;
+		out->reason = (enum reason)decision->reason;
+	}
+}
+
+static void read_action(const struct action *action, struct id asked, uint32_t model,
+                        struct plan *out)
+{
+	if (action->type == ACTION_RECORD)
+		read_decision(&action->decision, model, out);
+	if (!id_equal(action->request, asked))
+		return;
+	if (action->type == ACTION_DONE) {
+		out->fits = FITS_NOW;
+		out->reason = REASON_NONE;
+	}
+	if (action->type == ACTION_REJECT) {
+		out->fits = action->fail == FAIL_NEVER_FITS ? FITS_NEVER : FITS_NOT_NOW;
+		out->reason = (enum reason)action->reason;
+	}
+}
+
+/* The pool that most of its peak goes to. */
+static uint32_t main_pool(const struct amount *peak)
+{
+	uint32_t most = 0;
+
+	for (uint32_t pool = 1; pool < POOLS_MAX; pool++)
+		if (amount_in_pool(peak, pool) > amount_in_pool(peak, most))
+			most = pool;
+	return most;
+}
+
+static void ask(struct arbiter *copy, uint32_t model, struct plan *out)
+{
+	struct id asked = { copy->limits.requests, 1 }; /* the row no shell may name */
+	struct request_spec spec = {
+		.model = model,
+		.kind = REQUEST_LOAD,
+		.priority = model_row(copy, model)->spec.priority,
+		.deadline_at_us = NEVER,
+	};
+	struct action item;
+	struct actions actions = { .items = &item, .capacity = 1 };
+
+	request_arrived(copy, asked, &spec);
+	do {
+		while (!outbox_move(copy, &actions) || actions.count) {
+			read_action(&item, asked, model, out);
+			actions.count = 0;
+		}
+	} while (work_once(copy));
+}
+
+bool arbiter_plan(const struct arbiter *a, uint32_t index, void *scratch, struct plan *out)
+{
+	assert(!a->working);
+	if (index >= a->models_used || !model_row(a, index)->present)
+		return false;
+
+	struct arbiter *copy = copy_used(a, scratch);
+	struct model *model = model_row(copy, index);
+	struct amount base = model_base(model);
+	struct amount peak = model_peak(model);
+	struct pool_view pool;
+
+	arbiter_pool(a, main_pool(&peak), &pool);
+	*out = (struct plan){
+		.fits = FITS_NOT_NOW,
+		.need_bytes = amount_total(&base),
+		.peak_bytes = amount_total(&peak),
+		.free_bytes = pool.free_bytes,
+		.wait_estimate_us = model->learned.load_us ? model->learned.load_us
+		                                           : model->spec.load_expected_us,
+	};
+	if (model_backing_off(a, model))
+		out->wait_estimate_us += model->retry_at - a->now;
+	if (model_resident(a, model))
+		out->wait_estimate_us = 0;
+	ask(copy, index, out);
+	if (out->fits != FITS_NOT_NOW || out->reason != REASON_NONE)
+		return true;
+	out->reason = model_reason(copy, model);
+	if (out->reason == REASON_LOADING && model->instance)
+		out->fits = FITS_NOW;
+	if (out->reason == REASON_UNLOADING)
+		out->fits = FITS_AFTER_EVICTION;
+	return true;
+}

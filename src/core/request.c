@@ -1,0 +1,355 @@
+#include "core/request.h"
+
+#include <assert.h>
+
+#include "core/chain.h"
+#include "core/due.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/outbox.h"
+#include "core/place.h"
+
+enum { QUEUE_RETRY_US = 5000000 };
+
+struct request *request_find(const struct arbiter *a, struct id id)
+{
+	if (id.index >= a->requests_used)
+		return NULL;
+	struct request *request = request_row(a, id.index);
+	bool live = request->state != REQUEST_FREE && request->generation == id.generation;
+	return live ? request : NULL;
+}
+
+static struct id request_id(const struct arbiter *a, const struct request *request)
+{
+	return (struct id){ request_index(a, request), request->generation };
+}
+
+static bool unloads(const struct request *request)
+{
+	return request->spec.kind == REQUEST_UNLOAD || request->spec.kind == REQUEST_STOP;
+}
+
+static struct model *model_of(const struct arbiter *a, const struct request *request)
+{
+	return model_row(a, request->spec.model);
+}
+
+static void enqueue(struct arbiter *a, struct request *request)
+{
+	struct model *model = model_of(a, request);
+
+	if (unloads(request)) {
+		chain_append(a, &model->unloads, request);
+	} else {
+		chain_append(a, &model->queue, request);
+		model->evictors += !(request->spec.flags & REQUEST_NO_EVICT);
+	}
+	model_refresh(a, model);
+}
+
+static void dequeue(struct arbiter *a, struct request *request)
+{
+	struct model *model = model_of(a, request);
+
+	assert(request->state == REQUEST_WAITING);
+	if (unloads(request)) {
+		chain_remove(a, &model->unloads, request);
+	} else {
+		chain_remove(a, &model->queue, request);
+		model->evictors -= !(request->spec.flags & REQUEST_NO_EVICT);
+		if (!model->queue.count)
+			model->purge = FAIL_NONE;
+	}
+	model_refresh(a, model);
+}
+
+static void free_row(struct arbiter *a, struct request *request)
+{
+	due_set_request(a, request, NEVER);
+	*request = (struct request){ .generation = request->generation };
+	a->requests_live--;
+}
+
+/* The refusal of a request that may have no row, told by its spec. */
+static void refuse(struct arbiter *a, struct id id, const struct request_spec *spec,
+                   int64_t waited_us, const struct refusal *refusal)
+{
+	const struct model *model = spec->model < a->models_used ? model_row(a, spec->model) : NULL;
+	struct decision decision = decision_about(a, DECISION_REFUSE, refusal->reason, model);
+
+	decision.fail = refusal->fail;
+	decision.request = spec->sequence;
+	decision.wait_us = waited_us;
+	if (refusal->weighed)
+		decision_weighed(a, &decision, &refusal->verdict);
+	decision_record(a, &decision);
+	a->counters.rejects[refusal->fail]++;
+
+	struct action action = {
+		.type = ACTION_REJECT,
+		.model = spec->model,
+		.instance = ID_NONE,
+		.request = id,
+		.fail = refusal->fail,
+		.reason = refusal->reason,
+		.retry_after_us = refusal->retry_after_us,
+		.decision = decision,
+	};
+	outbox_put(a, &action);
+}
+
+void request_reject(struct arbiter *a, struct request *request, const struct refusal *refusal)
+{
+	struct id id = request_id(a, request);
+	struct request_spec spec = request->spec;
+	int64_t waited = a->now - request->arrived_at;
+
+	dequeue(a, request);
+	free_row(a, request);
+	refuse(a, id, &spec, waited, refusal);
+}
+
+void request_done(struct arbiter *a, struct request *request)
+{
+	struct action action = {
+		.type = ACTION_DONE,
+		.model = request->spec.model,
+		.instance = ID_NONE,
+		.request = request_id(a, request),
+	};
+
+	dequeue(a, request);
+	free_row(a, request);
+	outbox_put(a, &action);
+}
+
+void request_dispatch(struct arbiter *a, struct instance *instance, struct request *request)
+{
+	struct model *model = model_of(a, request);
+
+	assert(request->spec.kind == REQUEST_INFER && instance->state == INSTANCE_READY);
+	assert(instance_has_slot(instance) && model_instance(a, model) == instance);
+	dequeue(a, request);
+	request->state = REQUEST_RUNNING;
+	request->instance = instance_id(a, instance);
+	chain_append(a, &instance->running, request);
+	amount_add(&instance->needs, &request->spec.need);
+	instance_reclaim(a, instance);
+	model->last_used_at = a->now;
+	model_refresh(a, model);
+	a->counters.dispatches++;
+
+	struct decision decision = decision_about(a, DECISION_DISPATCH, REASON_REQUEST, model);
+	decision.request = request->spec.sequence;
+	decision.need_bytes = amount_total(&request->spec.need);
+	decision.wait_us = a->now - request->arrived_at;
+	decision_record(a, &decision);
+
+	struct action action = {
+		.type = ACTION_DISPATCH,
+		.model = request->spec.model,
+		.instance = request->instance,
+		.request = request_id(a, request),
+		.instance_sequence = instance->sequence,
+	};
+	outbox_put(a, &action);
+}
+
+void request_cancel(struct arbiter *a, struct request *request, enum fail fail)
+{
+	struct instance *instance = instance_find(a, request->instance);
+
+	assert(request->state == REQUEST_RUNNING && instance);
+	chain_remove(a, &instance->running, request);
+	instance->ending++;
+	request->state = REQUEST_ENDING;
+	due_set_request(a, request, NEVER);
+	request->deadline_at = NEVER;
+
+	struct model *model = model_of(a, request);
+	struct decision decision = decision_about(a, DECISION_CANCEL, REASON_NONE, model);
+	decision.request = request->spec.sequence;
+	decision.fail = fail;
+	decision_record(a, &decision);
+
+	struct action action = {
+		.type = ACTION_CANCEL,
+		.model = request->spec.model,
+		.instance = request->instance,
+		.request = request_id(a, request),
+		.fail = fail,
+		.instance_sequence = instance->sequence,
+	};
+	outbox_put(a, &action);
+}
+
+/* It leaves its instance, if that still lives, with its slot and its bytes. */
+static void leave_instance(struct arbiter *a, struct request *request)
+{
+	struct instance *instance = instance_find(a, request->instance);
+
+	if (!instance)
+		return;
+	if (request->state == REQUEST_RUNNING)
+		chain_remove(a, &instance->running, request);
+	else
+		instance->ending--;
+	amount_subtract(&instance->needs, &request->spec.need);
+	instance_reclaim(a, instance);
+	model_of(a, request)->last_used_at = a->now;
+}
+
+void request_ended(struct arbiter *a, struct request *request, enum fail fail)
+{
+	struct model *model = model_of(a, request);
+
+	if (request->state == REQUEST_WAITING)
+		dequeue(a, request);
+	else
+		leave_instance(a, request);
+	if (request->state == REQUEST_RUNNING && fail == FAIL_NONE)
+		model->crashes = 0;
+	free_row(a, request);
+	model_refresh(a, model);
+}
+
+static void refuse_load(const struct arbiter *a, const struct model *model,
+                        const struct request_spec *spec, struct refusal *out)
+{
+	bool infers = spec->kind == REQUEST_INFER;
+
+	if (infers && !(model->spec.flags & MODEL_AUTOLOAD) && !model->queue.count) {
+		out->fail = FAIL_NOT_LOADED;
+	} else if (infers && model_refuses(a, model)) {
+		out->fail = FAIL_BACKING_OFF;
+		out->reason = REASON_BACK_OFF;
+		out->retry_after_us = model->retry_at - a->now;
+	} else if (a->machine_known && place_never(a, model, &out->verdict)) {
+		out->fail = FAIL_NEVER_FITS;
+		out->reason = out->verdict.binds;
+		out->weighed = true;
+	}
+}
+
+/* Why a new request is not taken. */
+static struct refusal refusal_of(const struct arbiter *a, const struct request_spec *spec)
+{
+	struct refusal refusal = { 0 };
+	const struct model *model = spec->model < a->models_used ? model_row(a, spec->model) : NULL;
+
+	if (a->shutdown) {
+		refusal.fail = FAIL_DRAINING;
+		refusal.reason = REASON_SHUTDOWN;
+		return refusal;
+	}
+	if (!model || !model->present) {
+		refusal.fail = FAIL_UNKNOWN_MODEL;
+		return refusal;
+	}
+	if (spec->deadline_at_us <= a->last_at) {
+		refusal.fail = FAIL_DEADLINE;
+		return refusal;
+	}
+	if (spec->kind != REQUEST_INFER && spec->kind != REQUEST_LOAD)
+		return refusal;
+	if (!model_resident(a, model))
+		refuse_load(a, model, spec, &refusal);
+	if (refusal.fail || spec->kind == REQUEST_LOAD)
+		return refusal;
+
+	/* A queue of 0 still lets a request wait for its own load. */
+	const struct instance *instance = model_instance(a, model);
+	uint32_t bound = model->spec.queue ? model->spec.queue : 1;
+	bool passes = instance && instance->state == INSTANCE_READY && instance_has_slot(instance);
+	if (model->queue.count >= bound && !(passes && !model->queue.count)) {
+		refusal.fail = FAIL_QUEUE_FULL;
+		refusal.retry_after_us = QUEUE_RETRY_US;
+	}
+	return refusal;
+}
+
+static struct request *take_row(struct arbiter *a, struct id id, const struct request_spec *spec)
+{
+	struct request *request = request_row(a, id.index);
+	bool timed = spec->deadline_at_us != NEVER;
+
+	if (id.index >= a->requests_used)
+		a->requests_used = id.index + 1;
+	*request = (struct request){
+		.generation = id.generation,
+		.state = REQUEST_WAITING,
+		.instance = ID_NONE,
+		.arrival = ++a->arrivals,
+		.arrived_at = a->now,
+		.deadline_at = timed ? spec->deadline_at_us - a->asleep_us : NEVER,
+		.spec = *spec,
+	};
+	if (spec->kind == REQUEST_INFER && amount_total(&spec->need) == 0)
+		request->spec.need = model_row(a, spec->model)->spec.per_request;
+	if (spec->kind != REQUEST_INFER)
+		request->spec.need = (struct amount){ 0 };
+	a->requests_live++;
+	due_set_request(a, request, request->deadline_at);
+	return request;
+}
+
+/* An unload or stop: set it going; it is done when the instance is gone. */
+static void take_down(struct arbiter *a, struct model *model, enum request_kind kind)
+{
+	struct instance *instance = model_instance(a, model);
+
+	model->preload = 0;
+	if (kind == REQUEST_STOP)
+		model_purge(a, model, FAIL_CANCELLED);
+	if (!instance || instance->state >= INSTANCE_STOPPING) {
+		model_refresh(a, model);
+		return;
+	}
+	if (instance->state == INSTANCE_LOADING) {
+		instance_end(a, instance, ACTION_ABORT_LOAD, REASON_OPERATOR);
+	} else if (kind == REQUEST_STOP) {
+		instance_cut(instance, FAIL_CANCELLED);
+		instance_end(a, instance, ACTION_STOP, REASON_OPERATOR);
+	} else {
+		instance_drain(a, instance, REASON_OPERATOR, NULL);
+		return; /* its unload is recorded when it has drained */
+	}
+	a->counters.unloads++;
+	struct decision decision = decision_about(a, DECISION_UNLOAD, REASON_OPERATOR, model);
+	decision_record(a, &decision);
+}
+
+/* An eject by role use takes nothing from anybody. */
+static bool wish_is_refused(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	if (!instance || instance->state >= INSTANCE_STOPPING)
+		return false;
+	return instance->state != INSTANCE_READY || instance_busy(instance) || model->queue.count ||
+	       model_pinned(model);
+}
+
+void request_arrived(struct arbiter *a, struct id id, const struct request_spec *spec)
+{
+	struct refusal refusal = refusal_of(a, spec);
+
+	if (!refusal.fail && spec->flags & REQUEST_WISH && spec->kind != REQUEST_INFER &&
+	    spec->kind != REQUEST_LOAD && wish_is_refused(a, model_row(a, spec->model)))
+		refusal.fail = FAIL_WISH_REFUSED;
+	if (refusal.fail) {
+		refuse(a, id, spec, 0, &refusal);
+		return;
+	}
+
+	struct request *request = take_row(a, id, spec);
+	struct model *model = model_of(a, request);
+	enqueue(a, request);
+	a->arrived = id.index + 1;
+	if (unloads(request))
+		take_down(a, model, (enum request_kind)spec->kind);
+	else if (spec->kind == REQUEST_LOAD)
+		model->retry_at = 0; /* who asks for a load by hand has mended what was wrong */
+	model_refresh(a, model);
+}

@@ -1,0 +1,35 @@
+#ifndef CORE_REQUEST_H
+#define CORE_REQUEST_H
+
+#include "core/decide.h"
+#include "core/state.h"
+
+/*
+ * request - from arrival to its one end.
+ *
+ *   WAITING -> reject, done, or gone: its row is free at once
+ *   WAITING -> request_dispatch() -> RUNNING -> finished or gone: free
+ *   RUNNING -> request_cancel()   -> ENDING  -> finished or gone: free
+ *
+ * An ENDING request still holds its slot and its bytes: the engine may not have
+ * noticed yet, and its index stays the shell's until the shell says so.
+ */
+struct refusal {
+	uint32_t fail;   /* enum fail; FAIL_NONE: none */
+	uint32_t reason; /* enum reason */
+	int64_t retry_after_us;
+	bool weighed;    /* verdict is valid */
+	struct verdict verdict;
+};
+
+struct request *request_find(const struct arbiter *a, struct id id); /* NULL: stale */
+
+void request_arrived(struct arbiter *a, struct id id, const struct request_spec *spec);
+void request_ended(struct arbiter *a, struct request *request, enum fail fail);
+
+void request_dispatch(struct arbiter *a, struct instance *instance, struct request *request);
+void request_cancel(struct arbiter *a, struct request *request, enum fail fail);
+void request_reject(struct arbiter *a, struct request *request, const struct refusal *refusal);
+void request_done(struct arbiter *a, struct request *request);
+
+#endif

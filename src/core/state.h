@@ -1,0 +1,268 @@
+#ifndef CORE_STATE_H
+#define CORE_STATE_H
+
+#include "core/arbiter.h"
+
+/*
+ * state - the rows of the arbiter's block. Private to core/.
+ *
+ * The block is struct arbiter followed by its tables at fixed offsets. A zeroed
+ * block is a valid empty one: links and places are index + 1, so that 0 means
+ * none, and a table's used prefix only grows. Times here are awake time: the
+ * event's time less what the machine slept, so that nothing comes due merely
+ * because a lid was closed.
+ */
+
+#define NEVER INT64_MAX
+
+/* The most one amount may hold in a pool and use; set at init so that no sum can overflow. */
+#define TIME_MAX (INT64_C(1) << 61)
+#define SPAN_MAX (INT64_C(1) << 60)
+
+enum {
+	OUTBOX_ROWS = 32,
+	UNIT_ACTIONS_MAX = 16, /* what one unit of work may emit */
+	SLOTS_MAX = 65536,
+};
+
+/* A list of request rows through their links. */
+struct chain {
+	uint32_t first; /* index + 1; 0 = none */
+	uint32_t last;
+	uint32_t count;
+	uint32_t unused;
+};
+
+enum request_state {
+	REQUEST_FREE,
+	REQUEST_WAITING, /* in its model's queue, or among those who wait for its unload */
+	REQUEST_RUNNING, /* in its instance's chain */
+	REQUEST_ENDING,  /* cancelled; in no chain; the shell's FINISHED or GONE is to come */
+};
+
+struct request {
+	uint32_t generation;
+	uint32_t state; /* enum request_state */
+	uint32_t next, prev;
+	uint32_t due_place;     /* of its deadline */
+	uint32_t unused;
+	struct id instance;     /* RUNNING, ENDING */
+	uint64_t arrival;       /* order of arrival, over all */
+	int64_t arrived_at;
+	int64_t deadline_at;    /* NEVER = none */
+	struct request_spec spec; /* need resolved */
+};
+
+enum instance_state {
+	INSTANCE_FREE,
+	INSTANCE_LOADING,
+	INSTANCE_READY,
+	INSTANCE_DRAINING, /* ready, but takes no new request; drain tells why */
+	INSTANCE_STOPPING, /* told to end */
+	INSTANCE_GONE,     /* its group is gone; its bytes were not yet seen back */
+};
+
+struct instance {
+	uint32_t generation;
+	uint32_t state; /* enum instance_state */
+	uint32_t next, prev;    /* live ones in order of opening; next also links free ones */
+	uint32_t model;
+	uint32_t slots;
+	uint32_t context_tokens;
+	uint32_t permille;
+	int32_t pid;
+	uint32_t ending;        /* cancelled requests that have not ended yet */
+	uint32_t cut;           /* enum fail: its running requests are being cancelled */
+	uint32_t drain;         /* enum reason; DRAINING */
+	uint32_t drain_for;     /* model index + 1 that needs the room; 0 = none */
+	uint32_t stop_reason;   /* enum reason; STOPPING, GONE */
+	uint32_t measuring;     /* loads alone to be measured; until it was */
+	uint32_t complete;      /* the last measurement was */
+	uint32_t fresh;         /* measured since the last sample: `seen` is valid */
+	uint32_t seen_complete;
+	uint32_t seen_gone;
+	uint32_t released;      /* GONE: a sample showed its bytes back */
+	uint32_t ever_idle;     /* measured idle in this life: it taught the model's base */
+	uint32_t outdated;      /* launched by a spec that has changed since: teaches nothing */
+	uint64_t sequence;
+	struct chain running;
+	int64_t opened_at;
+	int64_t progress_at;
+	int64_t ready_at;
+	int64_t drain_at;
+	int64_t drain_not_before; /* a drain of it was given up; not again before */
+	int64_t exited_at;
+	int64_t foreign_at_open[POOLS_MAX];
+	struct amount claim;
+	struct amount own;
+	struct amount base;     /* of its claim when ready */
+	struct amount needs;    /* of its running and ending requests */
+	struct amount sigma;
+	struct amount peak;     /* highest own so far */
+	struct amount load_peak; /* highest own while loading */
+	struct amount idle;     /* highest own while ready with nothing running */
+	struct amount seen;     /* by EVENT_MEASURED since the last sample */
+};
+
+struct model {
+	uint32_t present;
+	uint32_t stirring;      /* linked among those with anything to do */
+	uint32_t next, prev;
+	uint32_t due_place;
+	uint32_t instance;      /* index + 1; 0 = none */
+	int32_t pin_command;    /* 1 pinned, -1 unpinned, 0 as configured */
+	uint32_t preload;       /* to be resident though nobody asks */
+	uint32_t purge;         /* enum fail: its queue is being rejected */
+	uint32_t wait_reason;   /* enum reason: what its queue waits for */
+	uint32_t wait_pool;
+	uint32_t evictors;      /* queued requests for which others may be evicted */
+	uint32_t loads;
+	uint32_t load_failures; /* in a row */
+	uint32_t crashes;       /* when ready, in a row */
+	uint32_t never_ready;   /* the last load failure said not to retry */
+	uint32_t decisions;     /* ever kept */
+	uint32_t learned_dirty;
+	uint32_t unused;
+	struct chain queue;     /* INFER and LOAD, by arrival */
+	struct chain unloads;   /* UNLOAD and STOP: done when it is gone */
+	int64_t due_at;
+	int64_t last_used_at;
+	int64_t retry_at;
+	int64_t recheck_at;
+	int64_t last_load_us;
+	struct model_spec spec;
+	struct learned_row prior;   /* before this life of its instance */
+	struct learned_row learned; /* prior and what this life taught */
+};
+
+struct due {
+	int64_t at;
+	uint32_t node; /* a request's row, or requests_rows + a model's row */
+	uint32_t unused;
+};
+
+struct arbiter {
+	struct arbiter_limits limits;
+	uint32_t requests_rows;  /* limits.requests and one for a plan */
+	uint32_t requests_used;
+	uint32_t requests_live;
+	uint32_t models_used;
+	uint32_t instances_used;
+	uint32_t instances_free; /* first of the free list, index + 1 */
+	uint32_t instances_first, instances_last, instances_live; /* in order of opening */
+	uint32_t stirring_first, stirring_last;
+	uint32_t dues;
+	uint32_t pressure;       /* enum pressure */
+	uint32_t shutdown;
+	uint32_t drained_told;
+	uint32_t suspended;
+	uint32_t machine_known;
+	uint32_t sampled;
+	uint32_t arrived;        /* the request of this step, index + 1: to be announced if it waits */
+	uint32_t loading;        /* instances LOADING */
+	uint32_t measuring;      /* instances being measured alone */
+	uint32_t learned_dirty;
+	uint32_t outbox_first, outbox_count;
+	uint32_t working;        /* a step was cut by a full `out` */
+	uint64_t arrivals;
+	uint64_t instance_sequence;
+	uint64_t decision_sequence;
+	int64_t last_at;         /* of the last event */
+	int64_t asleep_us;
+	int64_t now;             /* last_at - asleep_us */
+	int64_t armed_at;        /* awake time; NEVER = no timer */
+	int64_t bytes_max;
+	uint64_t block_bytes;
+	uint64_t requests_at, models_at, decisions_at, instances_at, dues_at;
+
+	/* the ledger */
+	struct event_machine machine;
+	int64_t capacity[POOLS_MAX]; /* B */
+	int64_t unreclaimable[POOLS_MAX];
+	int64_t foreign_least[POOLS_MAX];
+	int64_t view_foreign[VIEWS_MAX];
+	struct amount held;      /* sum over live instances of what each holds */
+	struct amount own;       /* sum over live instances of what is theirs */
+
+	struct arbiter_counters counters;
+	struct action outbox[OUTBOX_ROWS];
+};
+
+/* Rows: of a const arbiter too, as strchr() does; who may not write it does not. */
+static inline void *arbiter_table(const struct arbiter *a, uint64_t at)
+{
+	return (char *)(uintptr_t)a + at;
+}
+
+static inline struct model *model_row(const struct arbiter *a, uint32_t model)
+{
+	return (struct model *)arbiter_table(a, a->models_at) + model;
+}
+
+static inline struct request *request_row(const struct arbiter *a, uint32_t request)
+{
+	return (struct request *)arbiter_table(a, a->requests_at) + request;
+}
+
+static inline struct instance *instance_row(const struct arbiter *a, uint32_t instance)
+{
+	return (struct instance *)arbiter_table(a, a->instances_at) + instance;
+}
+
+static inline struct due *due_row(const struct arbiter *a, uint32_t place)
+{
+	return (struct due *)arbiter_table(a, a->dues_at) + place;
+}
+
+static inline struct decision *decision_row(const struct arbiter *a, uint32_t model, uint32_t kept)
+{
+	return (struct decision *)arbiter_table(a, a->decisions_at) +
+	       (size_t)model * DECISIONS_KEPT + kept % DECISIONS_KEPT;
+}
+
+static inline uint32_t model_index(const struct arbiter *a, const struct model *model)
+{
+	return (uint32_t)(model - model_row(a, 0));
+}
+
+static inline uint32_t request_index(const struct arbiter *a, const struct request *request)
+{
+	return (uint32_t)(request - request_row(a, 0));
+}
+
+static inline uint32_t instance_index(const struct arbiter *a, const struct instance *instance)
+{
+	return (uint32_t)(instance - instance_row(a, 0));
+}
+
+/* A model's instance, or NULL. */
+static inline struct instance *model_instance(const struct arbiter *a, const struct model *model)
+{
+	return model->instance ? instance_row(a, model->instance - 1) : NULL;
+}
+
+/* Walks by link: index + 1, 0 ends. */
+static inline struct model *model_link(const struct arbiter *a, uint32_t link)
+{
+	return link ? model_row(a, link - 1) : NULL;
+}
+
+static inline struct instance *instance_link(const struct arbiter *a, uint32_t link)
+{
+	return link ? instance_row(a, link - 1) : NULL;
+}
+
+static inline struct request *request_link(const struct arbiter *a, uint32_t link)
+{
+	return link ? request_row(a, link - 1) : NULL;
+}
+
+#define MODELS_STIRRING(a, row)                                                                  \
+	for (struct model *row = model_link(a, (a)->stirring_first); row;                        \
+	     row = model_link(a, row->next))
+
+#define INSTANCES_LIVE(a, row)                                                                   \
+	for (struct instance *row = instance_link(a, (a)->instances_first); row;                 \
+	     row = instance_link(a, row->next))
+
+#endif

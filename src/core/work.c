@@ -1,0 +1,130 @@
+#include "core/work.h"
+
+#include "core/control.h"
+#include "core/decide.h"
+#include "core/due.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/outbox.h"
+#include "core/place.h"
+#include "core/request.h"
+
+static bool purge(struct arbiter *a)
+{
+	MODELS_STIRRING(a, model) {
+		if (!model->purge)
+			continue;
+		struct refusal refusal = { .fail = model->purge };
+		if (model->purge == FAIL_LOAD_FAILED && !model->never_ready)
+			refusal.retry_after_us = model->retry_at - a->now;
+		request_reject(a, model_head(a, model), &refusal);
+		return true;
+	}
+	return false;
+}
+
+static bool cut(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (!i->cut || !i->running.count)
+			continue;
+		request_cancel(a, request_link(a, i->running.first), (enum fail)i->cut);
+		return true;
+	}
+	return false;
+}
+
+static void expire_request(struct arbiter *a, struct request *request)
+{
+	struct refusal refusal = { .fail = FAIL_DEADLINE };
+
+	if (request->state == REQUEST_RUNNING)
+		request_cancel(a, request, FAIL_DEADLINE);
+	else
+		request_reject(a, request, &refusal);
+}
+
+static bool expire(struct arbiter *a)
+{
+	if (due_next(a) > a->now)
+		return false;
+	uint32_t node = due_row(a, 0)->node;
+	if (node < a->requests_rows)
+		expire_request(a, request_row(a, node));
+	else
+		control_expire(a, model_row(a, node - a->requests_rows));
+	return true;
+}
+
+static bool release(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_GONE || !i->released)
+			continue;
+		struct model *model = model_row(a, i->model);
+		struct decision decision = decision_about(a, DECISION_RELEASED,
+		                                          (enum reason)i->stop_reason, model);
+		struct amount held = ledger_held_by(i);
+		decision.need_bytes = amount_total(&held);
+		decision.wait_us = a->now - i->exited_at;
+		instance_close(a, i);
+		decision_record(a, &decision);
+		return true;
+	}
+	return false;
+}
+
+static bool finish_unloads(struct arbiter *a)
+{
+	MODELS_STIRRING(a, model) {
+		if (model->instance || !model->unloads.count)
+			continue;
+		request_done(a, request_link(a, model->unloads.first));
+		return true;
+	}
+	return false;
+}
+
+/* The request of this step has found no place yet: say what it waits for. */
+static bool announce(struct arbiter *a)
+{
+	if (!a->arrived)
+		return false;
+	struct request *request = request_row(a, a->arrived - 1);
+	a->arrived = 0;
+	if (request->state != REQUEST_WAITING)
+		return true;
+	struct model *model = model_row(a, request->spec.model);
+	struct decision decision =
+		decision_about(a, DECISION_QUEUE, model_reason(a, model), model);
+	decision.request = request->spec.sequence;
+	decision.pool = model->wait_pool;
+	decision_record(a, &decision);
+	return true;
+}
+
+/* One timer, for the next that time alone brings about. An earlier one that is armed still may stay. */
+static bool arm(struct arbiter *a)
+{
+	int64_t next = due_next(a);
+
+	if (next >= a->armed_at)
+		return false;
+	a->armed_at = next;
+	struct action action = {
+		.type = ACTION_TIMER,
+		.model = MODEL_NONE,
+		.instance = ID_NONE,
+		.request = ID_NONE,
+		.at_us = next + a->asleep_us,
+	};
+	outbox_put(a, &action);
+	return true;
+}
+
+bool work_once(struct arbiter *a)
+{
+	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
+	       control_shut(a) || control_relieve(a) || control_stop_drained(a) ||
+	       place_undrain(a) || place_dispatch(a) || place_one(a) || announce(a) || arm(a);
+}
