@@ -15,9 +15,24 @@
  * nobody for one and clamps times that run backwards. Unused bytes are zero.
  *
  * Requests are named by the shell: {index, generation} of its exchange table
- * (index < limits.requests). The shell must not reuse an index before the
- * arbiter ended the request (reject, done) or was told of its end (finished,
- * gone). Instances are named by the arbiter in its spawn action.
+ * (index < limits.requests). Every arrival is answered, and every request has
+ * one end; until then its index stays taken:
+ *
+ *   - REJECT and DONE end it; nothing is to be sent back;
+ *   - REQUEST_GONE ends it in any state: the shell is done with it;
+ *   - after DISPATCH the shell ends it with REQUEST_FINISHED (or GONE);
+ *   - CANCEL asks to end a dispatched one: the shell answers with FINISHED (or
+ *     GONE). So also when its engine died: INSTANCE_EXITED cancels what ran there.
+ *     A FINISHED that was on its way already is that answer.
+ *
+ * Instances are named by the arbiter in its spawn action. Each spawn is answered
+ * by one INSTANCE_EXITED at the end, also where it never came to be, and every
+ * sample after that names it in a MEASURED until the arbiter lets go: with
+ * gone = 1 and own all zero once nothing is left.
+ *
+ * Impossible events (indices beyond the tables, unknown enumerators, negative or
+ * absurd amounts and times, an arrival under a name that is taken) change nothing
+ * and are counted as invalid; those that name something dead are counted as stale.
  *
  * The order of the enumerators is part of the recording format.
  */
@@ -26,8 +41,8 @@ enum event_type {
 
 	/* the world */
 	EVENT_MACHINE,  /* pools, views, limit, margin, policy: before anything else, and on change */
-	EVENT_MODEL,    /* one catalogue row: added, changed, or removed (present = 0) */
-	EVENT_LEARNED,  /* one stored row of learned state, at start */
+	EVENT_MODEL,    /* one catalogue row: added, changed, or removed (present = 0); forgives failures */
+	EVENT_LEARNED,  /* one stored row of learned state, after the models with its keys */
 	EVENT_WALL,     /* offset of the wall clock, for quiet hours and texts */
 	EVENT_TICK,     /* the timer that was armed, or the shell's own pulse */
 	EVENT_MEASURED, /* one instance's or lease's own bytes in the sample that EVENT_SAMPLE closes */
@@ -130,7 +145,7 @@ enum { MODEL_NAME_BYTES = 96 };
 struct model_spec {
 	char name[MODEL_NAME_BYTES]; /* for recordings and texts; cut where longer */
 	uint64_t file_key;           /* hash of the model file's identity; keys learned rows */
-	uint64_t build_key;          /* hash of the engine build */
+	uint64_t build_key;          /* hash of the engine build and of the flags that change the footprint */
 	uint32_t present;
 	uint32_t flags;              /* enum model_flag */
 	uint32_t priority;           /* enum priority */
