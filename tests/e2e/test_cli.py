@@ -149,7 +149,7 @@ def test_why_names_the_reason(daemon):
 def test_a_recording_replays_to_the_same_decisions(start, tmp_path):
     record = tmp_path / "record"
     daemon = start({"a": fake(anon_mib=100, footprint_mib=120, load_ms=50), "b": fake(anon_mib=100, footprint_mib=120),
-                    "c": fake(args="--die-at load")}, limit_mib=200, options=["--record", str(record), "--paranoid"])
+                    "c": fake(args="--die-at loading")}, limit_mib=200, options=["--record", str(record), "--paranoid"])
     in_threads([lambda name=name: chat(daemon, name) for name in "abcabb"])
     kill(models(daemon)["b"]["pid"] or models(daemon)["a"]["pid"])
     chat(daemon, "a")

@@ -60,14 +60,14 @@ def test_engine_killed_while_loading(start):
 
 
 def test_an_engine_that_ends_while_loading_says_its_own_words(start):
-    daemon = start({"a": fake(args="--die-at load --die-text 'no such thing as a free lunch'")})
+    daemon = start({"a": fake(args="--die-at loading --die-line 'no such thing as a free lunch'")})
     answer = chat(daemon, "a")
     assert answer.status == 502
     assert "free lunch" in answer.error["message"]
 
 
 def test_an_engine_that_is_never_ready_is_ended(start):
-    daemon = start({"a": fake(load_ms=600000, stall_timeout="1s")})
+    daemon = start({"a": fake(args="--never-ready", stall_timeout="1s")})
     begin = time.monotonic()
     answer = chat(daemon, "a")
     assert answer.status in (502, 504), answer
@@ -118,7 +118,7 @@ def test_a_file_that_is_mended_works_again(start, tmp_path):
 
 
 def test_a_model_that_keeps_failing_is_not_tried_for_every_request(start):
-    daemon = start({"a": fake(args="--die-at load")})
+    daemon = start({"a": fake(args="--die-at loading")})
     for _ in range(10):
         assert chat(daemon, "a").status in (502, 503)
     assert len(decisions(daemon, "load", "a")) < 10

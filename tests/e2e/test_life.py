@@ -39,8 +39,8 @@ def test_killed_while_loading(start):
 
 
 def test_term_lets_running_requests_finish(start):
-    daemon = start({"a": fake(args="--chunk-ms 20")})
-    stream = Stream(daemon, "a", 60)
+    daemon = start({"a": fake(args="--chunk-ms 20 --chunks 60")})
+    stream = Stream(daemon, "a")
     assert stream.line()
     daemon.process.send_signal(signal.SIGTERM)
     lines, clean = stream.rest()
@@ -49,8 +49,8 @@ def test_term_lets_running_requests_finish(start):
 
 
 def test_term_refuses_new_requests(start):
-    daemon = start({"a": fake(args="--chunk-ms 20")})
-    stream = Stream(daemon, "a", 100)
+    daemon = start({"a": fake(args="--chunk-ms 20 --chunks 100")})
+    stream = Stream(daemon, "a")
     assert stream.line()
     daemon.process.send_signal(signal.SIGTERM)
     try:

@@ -30,7 +30,7 @@ def test_a_thousand_loads_leak_nothing(start):
 
 def test_a_storm_of_clients_and_kills(start):
     names = "abcdef"
-    daemon = start({name: fake(load_ms=50, anon_mib=60, footprint_mib=80) for name in names}, limit_mib=250,
+    daemon = start({name: fake(load_ms=50, anon_mib=60, args="--chunk-ms 5", footprint_mib=80) for name in names}, limit_mib=250,
                    options=["--paranoid"])
     stop = time.monotonic() + 60
     seen = []
@@ -78,8 +78,8 @@ def test_killed_fifty_times_it_always_comes_back(start):
 
 
 def test_a_thousand_streams(start):
-    daemon = start({"a": fake(args="--chunk-ms 200", slots=1024, queue=2048)}, limits={"requests": 4096})
-    streams = [Stream(daemon, "a", 50) for _ in range(1000)]
+    daemon = start({"a": fake(args="--chunk-ms 200 --chunks 50", slots=1024, queue=2048)}, limits={"requests": 4096})
+    streams = [Stream(daemon, "a") for _ in range(1000)]
     assert all(stream.line() for stream in streams)
     before = resident(daemon)
     assert before < 120 * MIB

@@ -25,6 +25,7 @@
  *   --fork-child       a child in an own session that sleeps for ever
  *   --bad-http         answers to work are no HTTP
  *   --status N         status of every answer to work (200)
+ *   --print-heads      each line of a request's head, on standard error
  */
 #include <errno.h>
 #include <poll.h>
@@ -53,7 +54,7 @@ struct options {
 	long port, load_ms, anon_mib, request_mib, chunks, chunk_ms, first_ms, nth, die_status, die_signal;
 	long slow_stop, log_flood, long_line, status, context, slots;
 	bool listen_late, no_listen, never_ready, hang, hang_health, ignore_term, ignore_first_term;
-	bool fork_child, bad_http;
+	bool fork_child, bad_http, print_heads;
 };
 
 struct number_flag {
@@ -82,6 +83,7 @@ static const struct number_flag bool_flags[] = {
 	NUMBER("--never-ready", never_ready), NUMBER("--hang", hang), NUMBER("--hang-health", hang_health),
 	NUMBER("--ignore-term", ignore_term), NUMBER("--ignore-first-term", ignore_first_term),
 	NUMBER("--fork-child", fork_child), NUMBER("--bad-http", bad_http),
+	NUMBER("--print-heads", print_heads),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -377,6 +379,8 @@ static bool serve(struct connection *connection)
 	do {
 		if (!read_line(connection, line, sizeof(line)))
 			return false;
+		if (options.print_heads)
+			fprintf(stderr, "head: %s\n", line);
 		if (strncasecmp(line, "content-length:", 15) == 0)
 			length = strtoul(line + 15, NULL, 10);
 		if (strncasecmp(line, "transfer-encoding:", 18) == 0)
