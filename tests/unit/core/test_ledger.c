@@ -1,0 +1,243 @@
+/* What is held, what is foreign, and what is learned. */
+#include "rig.h"
+
+static struct pool_view pool_of(const struct rig *rig)
+{
+	struct pool_view pool;
+	arbiter_pool(rig->arbiter, 0, &pool);
+	return pool;
+}
+
+static void foreign_is_what_nobody_here_owns(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_measure(&rig, 0, 4, true, false);
+	rig_sample(&rig, 9);
+	assert_true(pool_of(&rig).foreign_bytes == 5 * GIB);
+	assert_true(pool_of(&rig).held_bytes == 6 * GIB); /* the claim, not yet used */
+	assert_true(pool_of(&rig).free_bytes == 9 * GIB);
+	rig_measure(&rig, 0, 8, true, false);
+	rig_sample(&rig, 9);
+	assert_true(pool_of(&rig).held_bytes == 8 * GIB); /* never below what is measured */
+	assert_true(pool_of(&rig).foreign_bytes == 1 * GIB);
+	rig_measure(&rig, 0, 12, true, false); /* a lie: more than there is in use */
+	rig_sample(&rig, 9);
+	assert_true(pool_of(&rig).foreign_bytes == 0);
+	rig_close(&rig);
+}
+
+static void unexplained_growth_belongs_to_claims_in_order_of_opening(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 40);
+	rig_add(&rig, 0, 6);
+	rig_add(&rig, 1, 6);
+	rig_sample(&rig, 3);
+	rig_ask(&rig, 0);
+	rig_ask(&rig, 1);
+	rig_measure(&rig, 0, 1, false, false);
+	rig_measure(&rig, 1, 0, false, false);
+	rig_sample(&rig, 7);
+	assert_true(rig_view(&rig, 0).measured_bytes == 4 * GIB);
+	assert_true(rig_view(&rig, 1).measured_bytes == 0);
+	rig_measure(&rig, 0, 1, false, false);
+	rig_measure(&rig, 1, 0, false, false);
+	rig_sample(&rig, 11);
+	assert_true(rig_view(&rig, 0).measured_bytes == 6 * GIB); /* no more than its claim */
+	assert_true(rig_view(&rig, 1).measured_bytes == 2 * GIB);
+	assert_true(pool_of(&rig).foreign_bytes == 3 * GIB);
+	rig_sample(&rig, 17);
+	assert_true(rig_view(&rig, 1).measured_bytes == 6 * GIB);
+	assert_true(pool_of(&rig).foreign_bytes == 5 * GIB); /* what nobody owns */
+	rig_close(&rig);
+}
+
+static void a_load_claims_its_peak_and_then_its_base(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_spec(&rig, 0, 6)->peak.bytes[0][USE_HOST] = 9 * GIB;
+	rig_model(&rig, 0);
+	rig_ask(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes == 9 * GIB);
+	rig_load(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes == 6 * GIB);
+	rig_close(&rig);
+}
+
+static void views_caps_and_limits_bind_by_name(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig.machine.pool[0].reserve_bytes = 2 * GIB;
+	rig.machine.views = 2;
+	rig.machine.view[0] = (struct view_spec){
+		.cap_bytes = 16 * GIB,
+		.mask = VIEW_BIT(0, USE_HOST) | VIEW_BIT(0, USE_GPU),
+	};
+	rig.machine.view[1] = (struct view_spec){
+		.cap_bytes = 9 * GIB,
+		.foreign_bytes = 1 * GIB,
+		.mask = VIEW_BIT(0, USE_GPU),
+	};
+	rig_machine(&rig);
+	assert_true(pool_of(&rig).capacity_bytes == 16 * GIB); /* a cap on every use bounds B */
+	assert_true(pool_of(&rig).free_bytes == 16 * GIB);     /* for the host */
+	rig.machine.limit_bytes = 7 * GIB;
+	rig_machine(&rig);
+	assert_true(pool_of(&rig).free_bytes == 7 * GIB);
+	assert_int_equal(pool_of(&rig).binds, REASON_LIMIT);
+	rig_close(&rig);
+}
+
+static void a_fixed_margin_stays_free_but_for_one_alone(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig.machine.margin_permille = 100;
+	rig_machine(&rig);
+	rig_add(&rig, 0, 5);
+	rig_spec(&rig, 1, 5)->lower.bytes[0][USE_HOST] = 4 * GIB;
+	rig_model(&rig, 1);
+	rig_ask(&rig, 0);
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn a"); /* 5 + 5 is over 9 of 10 */
+	rig_close(&rig);
+
+	rig_open(&rig, 10);
+	rig.machine.margin_permille = 100;
+	rig_machine(&rig);
+	rig_add(&rig, 0, 10);
+	rig.decisions = true;
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "[load a alone], spawn a");
+	rig_close(&rig);
+}
+
+static void the_automatic_margin_is_two_sigma_combined(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	/* 0.98 x 100 = 98; two with sigma 3 and 4 combine to 5: 98 - 10 = 88. */
+	rig_open(&rig, 100);
+	rig.machine.margin_permille = -1;
+	rig_machine(&rig);
+	rig_spec(&rig, 0, 44)->sigma.bytes[0][USE_HOST] = 3 * GIB;
+	rig_model(&rig, 0);
+	rig_spec(&rig, 1, 44)->sigma.bytes[0][USE_HOST] = 4 * GIB;
+	rig_model(&rig, 1);
+	rig_spec(&rig, 2, 45)->sigma.bytes[0][USE_HOST] = 4 * GIB;
+	rig_model(&rig, 2);
+	rig_ask(&rig, 0);
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "spawn a");
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn b");
+	rig_close(&rig);
+}
+
+static void what_was_measured_is_claimed_at_the_next_load(void **state)
+{
+	struct rig rig;
+	struct learned_row row[4];
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_spec(&rig, 0, 6)->peak.bytes[0][USE_HOST] = 7 * GIB;
+	rig_model(&rig, 0);
+	uint32_t request = rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_measure(&rig, 0, 9, true, false); /* busy: teaches no base */
+	rig_sample(&rig, 9);
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 0);
+	rig_finish(&rig, request);
+	rig_measure(&rig, 0, 3.5, true, false);
+	rig_sample(&rig, 4);
+	rig_measure(&rig, 0, 4, true, false);
+	rig_sample(&rig, 4);
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 1);
+	assert_int_equal(row[0].loads, 1);
+	assert_true(row[0].file_key == 1 && row[0].base.bytes[0][USE_HOST] == 4 * GIB);
+	assert_true(row[0].sigma.bytes[0][USE_HOST] == 4 * GIB / 20);
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 0);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(&rig, 0);
+	rig_ask(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes == 5 * GIB); /* and as much beyond it as before */
+	rig_close(&rig);
+
+	/* It comes back after a restart. */
+	rig_open(&rig, 20);
+	rig_spec(&rig, 0, 6)->peak.bytes[0][USE_HOST] = 7 * GIB;
+	rig_model(&rig, 0);
+	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
+	rig_step(&rig, &event);
+	rig_ask(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes == 5 * GIB);
+	rig_close(&rig);
+}
+
+static void a_claim_ends_when_the_bytes_are_seen_back(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 6, true, false);
+	rig_sample(&rig, 7);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	/* Read before the exit: proves nothing, though it says gone. */
+	rig_measure(&rig, 0, 0, true, true);
+	rig_exit(&rig, 0, false);
+	rig_sample(&rig, 1);
+	assert_int_equal(rig_view(&rig, 0).state, MODEL_UNLOADING);
+	assert_true(pool_of(&rig).held_bytes == 6 * GIB);
+	rig_measure(&rig, 0, 3, true, true); /* gone, but the driver still counts for it */
+	rig_sample(&rig, 4);
+	assert_int_equal(rig_view(&rig, 0).state, MODEL_UNLOADING);
+	rig_wait(&rig, 2);
+	rig_measure(&rig, 0, 0, true, true);
+	rig_sample(&rig, 1);
+	assert_int_equal(rig_view(&rig, 0).state, MODEL_UNLOADED);
+	assert_true(pool_of(&rig).held_bytes == 0);
+	struct decision kept[DECISIONS_KEPT];
+	assert_true(arbiter_decisions(rig.arbiter, 0, kept) >= 4);
+	assert_int_equal(kept[0].kind, DECISION_RELEASED);
+	assert_true(kept[0].wait_us == 2 * SEC);
+	assert_int_equal(kept[1].kind, DECISION_UNLOAD);
+	rig_close(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(foreign_is_what_nobody_here_owns),
+		cmocka_unit_test(unexplained_growth_belongs_to_claims_in_order_of_opening),
+		cmocka_unit_test(a_load_claims_its_peak_and_then_its_base),
+		cmocka_unit_test(views_caps_and_limits_bind_by_name),
+		cmocka_unit_test(a_fixed_margin_stays_free_but_for_one_alone),
+		cmocka_unit_test(the_automatic_margin_is_two_sigma_combined),
+		cmocka_unit_test(what_was_measured_is_claimed_at_the_next_load),
+		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
