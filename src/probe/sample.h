@@ -46,7 +46,7 @@ struct sample {
 	int64_t swap_free_bytes;
 	int64_t hot_file_bytes;   /* over all owners, each inode once */
 	int64_t unreclaimable_bytes; /* U */
-	int64_t cgroup_limit_bytes;  /* of our own cgroup or the nearest limited ancestor; INT64_MAX = none */
+	int64_t cgroup_limit_bytes;  /* of our own cgroup and those above it, the one with least room; INT64_MAX = none */
 	int64_t cgroup_used_bytes;   /* usage less inactive file, there */
 	int64_t high_watermark_bytes; /* sum over zones */
 	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */

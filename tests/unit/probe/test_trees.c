@@ -1,0 +1,228 @@
+/* The probe on recorded machines: every number is known. And on the same machines damaged. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../cmocka_all.h"
+#include "base/rng.h"
+#include "probe/sample.h"
+
+#define KIB INT64_C(1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+static const char *tree(const char *name)
+{
+	static char path[512];
+	const char *folder = getenv("COTENANT_TEST_TREES");
+	snprintf(path, sizeof path, "%s/%s", folder ? folder : "tests/trees", name);
+	return path;
+}
+
+static struct sample asked_of_hybrid(void)
+{
+	return (struct sample){ .owners = 3, .owner = {
+		{ .pgid = 101, .files = { "/models/chat.gguf" }, .cgroup = "engine-1" },
+		{ .pgid = 201, .files = { "/models/chat.gguf", "/models/other.gguf" } },
+		{ .pgid = 999 } } };
+}
+
+static void owners_of_a_hybrid_machine(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = asked_of_hybrid();
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	/* The group, one with brackets in its name, and one that left it but is in the cgroup; no zombie. */
+	struct sample_owner *first = &sample.owner[0];
+	assert_int_equal(first->processes, 3);
+	assert_true(first->complete);
+	assert_int_equal(first->anon_bytes, (512 + 100 + 50) * MIB + MIB + 256 * KIB);
+	assert_int_equal(first->file_bytes, (3 * 1024 + 8 + 8) * MIB);
+	assert_int_equal(first->cpu_us, (200 + 10 + 10) * 10000);
+	struct sample_owner *second = &sample.owner[1];
+	assert_int_equal(second->processes, 1);
+	assert_int_equal(second->anon_bytes, GIB);
+	assert_int_equal(sample.owner[2].processes, 0);
+	/* chat.gguf once: what is resident in the process that has most of it; other.gguf: all that is mapped. */
+	assert_int_equal(sample.hot_file_bytes, 3 * GIB + GIB);
+	assert_int_equal(first->hot_file_bytes + second->hot_file_bytes, sample.hot_file_bytes);
+	assert_int_equal(first->own_bytes, first->anon_bytes + first->hot_file_bytes);
+	assert_int_equal(sample.unreclaimable_bytes, 24 * GIB - 20 * GIB + 4 * GIB);
+}
+
+static void the_whole_of_a_hybrid_machine(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = (struct sample){ 0 };
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	assert_int_equal(sample.total_bytes, 24 * GIB);
+	assert_int_equal(sample.free_bytes, 8 * GIB);
+	assert_int_equal(sample.high_watermark_bytes, (16 + 3380 + 24600) * 4 * KIB);
+	assert_int_equal(sample.psi_some_avg10_centi, 125);
+	assert_int_equal(sample.psi_full_avg10_centi, 7);
+	assert_int_equal(sample.oom_kills, 3);
+	/* Of /jobs (10 of which 7 used) and /jobs/one (8 of which 2) the first leaves less. */
+	assert_int_equal(sample.cgroup_limit_bytes, 10 * GIB);
+	assert_int_equal(sample.cgroup_used_bytes, 7 * GIB);
+	assert_int_equal(sample_default_reserve(&sample), 2 * GIB);
+}
+
+static void limits_of_cgroup2_and_large_pages(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = (struct sample){ 0 };
+	assert_int_equal(sample_read(tree("cgroup2"), &sample, &err), 0);
+	assert_int_equal(sample.cgroup_limit_bytes, 20 * GIB); /* the slice's max, not the service's high */
+	assert_int_equal(sample.cgroup_used_bytes, 17 * GIB);
+	assert_int_equal(sample.high_watermark_bytes, 1500 * 16 * KIB);
+	assert_int_equal(sample.swap_total_bytes - sample.swap_free_bytes, 2 * GIB);
+	assert_int_equal(sample.psi_some_avg10_centi, -1);
+	assert_int_equal(sample.unreclaimable_bytes, 24 * GIB);
+}
+
+static void a_container_whose_path_is_elsewhere(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = (struct sample){ 0 };
+	assert_int_equal(sample_read(tree("container"), &sample, &err), 0);
+	assert_int_equal(sample.cgroup_limit_bytes, 100 * MIB);
+	assert_int_equal(sample.cgroup_used_bytes, 0); /* all of it is inactive file */
+}
+
+static void a_machine_without_files_is_an_error(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = (struct sample){ 0 };
+	assert_int_equal(sample_read(tree("none"), &sample, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "meminfo"));
+}
+
+static void reserves_follow_the_size(void **state)
+{
+	struct sample sample = { .total_bytes = 8 * GIB };
+
+	(void)state;
+	assert_int_equal(sample_default_reserve(&sample), GIB); /* an eighth of a small one */
+	sample.total_bytes = 200 * GIB;
+	assert_int_equal(sample_default_reserve(&sample), sample.total_bytes / 100 * 3);
+	sample.high_watermark_bytes = 5 * GIB;
+	assert_int_equal(sample_default_reserve(&sample), 10 * GIB);
+}
+
+/* Copy a tree, each file cut or with bytes changed as the seed has it. */
+static void copy_damaged(const char *from, const char *to, struct rng *rng)
+{
+	char source[1024], target[1024], bytes[16384];
+	struct dirent *entry;
+	DIR *folder = opendir(from);
+
+	assert_non_null(folder);
+	mkdir(to, 0700);
+	while ((entry = readdir(folder))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(source, sizeof source, "%s/%s", from, entry->d_name);
+		snprintf(target, sizeof target, "%s/%s", to, entry->d_name);
+		int fd = open(source, O_RDONLY | O_CLOEXEC);
+		ssize_t length = read(fd, bytes, sizeof bytes);
+		close(fd);
+		if (length < 0) {
+			copy_damaged(source, target, rng);
+			continue;
+		}
+		if (rng_below(rng, 8) == 0)
+			continue;
+		if (rng_below(rng, 4) == 0)
+			length = (ssize_t)rng_below(rng, (uint64_t)length + 1);
+		static const char odd[] = "\0\n 9-:,)/\xff";
+		for (uint64_t n = rng_below(rng, 6); n > 0 && length > 0; n--)
+			bytes[rng_below(rng, (uint64_t)length)] = odd[rng_below(rng, sizeof odd - 1)];
+		fd = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		assert_int_equal(write(fd, bytes, (size_t)length), length);
+		close(fd);
+	}
+	closedir(folder);
+}
+
+static void remove_tree(const char *path)
+{
+	char inside[1024];
+	struct dirent *entry;
+	DIR *folder = opendir(path);
+
+	if (!folder)
+		return;
+	while ((entry = readdir(folder))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
+		if (unlink(inside) < 0)
+			remove_tree(inside);
+	}
+	closedir(folder);
+	rmdir(path);
+}
+
+static void damaged_machines_do_no_harm(void **state)
+{
+	static const char *const names[] = { "hybrid", "cgroup2", "container" };
+	static struct sample sample;
+	char path[] = "/tmp/test-trees-XXXXXX", copy[64];
+	int answered = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(path));
+	snprintf(copy, sizeof copy, "%s/tree", path);
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		struct rng rng = { seed };
+		struct err err = { 0 };
+		copy_damaged(tree(names[seed % 3]), copy, &rng);
+		sample = asked_of_hybrid();
+		int rc = sample_read(copy, &sample, &err);
+		assert_true(rc == 0 || err.text[0]);
+		if (rc == 0) {
+			answered++;
+			assert_true(sample.available_bytes <= sample.total_bytes);
+			assert_true(sample.unreclaimable_bytes >= 0 && sample.cgroup_used_bytes >= 0);
+			for (uint32_t i = 0; i < sample.owners; i++)
+				assert_true(sample.owner[i].own_bytes >= 0);
+		}
+		remove_tree(copy);
+	}
+	assert_in_range(answered, 12, 59); /* some could be read, some not: both ways were taken */
+	rmdir(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(owners_of_a_hybrid_machine),
+		cmocka_unit_test(the_whole_of_a_hybrid_machine),
+		cmocka_unit_test(limits_of_cgroup2_and_large_pages),
+		cmocka_unit_test(a_container_whose_path_is_elsewhere),
+		cmocka_unit_test(a_machine_without_files_is_an_error),
+		cmocka_unit_test(reserves_follow_the_size),
+		cmocka_unit_test(damaged_machines_do_no_harm),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
