@@ -120,7 +120,8 @@ char *launch_expand(const struct launch_request *request, const char *text)
 
 	while (*text) {
 		const char *end = strncmp(text, "${", 2) == 0 ? strchr(text, '}') : NULL;
-		if (end && append_value(request, (struct str){ text + 2, (size_t)(end - text - 2) }, &out))
+		struct str name = { text + 2, end ? (size_t)(end - text - 2) : 0 };
+		if (end && append_value(request, name, &out))
 			text = end + 1;
 		else
 			buf_append_char(&out, *text++);
@@ -130,7 +131,8 @@ char *launch_expand(const struct launch_request *request, const char *text)
 	return result;
 }
 
-void launch_add(const struct launch_request *request, const struct conf_strings *texts, struct words *argv)
+void launch_add(const struct launch_request *request, const struct conf_strings *texts,
+                struct words *argv)
 {
 	for (size_t i = 0; i < texts->count; i++) {
 		char *text = launch_expand(request, texts->items[i]);

@@ -62,7 +62,7 @@ struct launch {
 struct adapter {
 	enum conf_engine kind;
 	const char *name;
-	const char *health_path;     /* GET; 200 = ready. NULL: the model's `health`, "" = a connection is enough */
+	const char *health_path;     /* GET; 200 = ready. NULL: the model's `health`; "" = a connection is enough */
 	const char *slots_path;      /* GET; tells slots and context. NULL: as asked for */
 	struct drain_rule drain;
 	struct log_patterns log;
@@ -86,7 +86,8 @@ void launch_release(struct launch *launch);
 char *launch_expand(const struct launch_request *request, const char *text);
 
 /* All of `texts`, so replaced, at the end of `argv`. */
-void launch_add(const struct launch_request *request, const struct conf_strings *texts, struct words *argv);
+void launch_add(const struct launch_request *request, const struct conf_strings *texts,
+                struct words *argv);
 
 /* Has the user given one of these flags (separated by blanks) in `args`? */
 bool args_have(const struct conf_strings *args, const char *flags);

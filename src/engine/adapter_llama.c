@@ -101,14 +101,16 @@ static int address(const struct conf_model *model, enum address *out, struct err
 static int refuse_reserved(const struct conf_model *model, struct err *err)
 {
 	static const char *const reserved[] = {
-		"--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix", "--ssl-key-file",
-		"--ssl-cert-file", "-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo", "-dr",
-		"--docker-repo", "--models-dir", "--models-preset", "--models-max", "--sleep-idle-seconds",
+		"--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix",
+		"--ssl-key-file", "--ssl-cert-file", "-m", "--model", "-mu", "--model-url", "-hf", "-hfr",
+		"--hf-repo", "-dr", "--docker-repo", "--models-dir", "--models-preset", "--models-max",
+		"--sleep-idle-seconds",
 	};
 
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
 		if (args_have(&model->args, reserved[i]))
-			return err_set(err, -EINVAL, "model '%s': args: '%s' is not yours to give here; leave it out",
+			return err_set(err, -EINVAL,
+			               "model '%s': args: '%s' is chosen for each start; leave it out",
 			               model->name, reserved[i]);
 	return 0;
 }
@@ -153,7 +155,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 
 	/* An explicit -np means separate streams: each conversation has its own share of -c. */
 	if (request->context_tokens)
-		add_number(model, argv, "-c --ctx-size", "-c", (uint64_t)request->context_tokens * request->slots);
+		add_number(model, argv, "-c --ctx-size", "-c",
+		           (uint64_t)request->context_tokens * request->slots);
 	add_number(model, argv, "-np --parallel", "-np", request->slots);
 	if (request->is_encoder && request->context_tokens > UBATCH_DEFAULT) {
 		add_number(model, argv, "-b --batch-size", "-b", request->context_tokens);
@@ -212,7 +215,8 @@ static int command(const struct launch_request *request, struct words *argv, str
 	unless_given(model, argv, "--slots --no-slots", "--slots", NULL);
 	unless_given(model, argv, "--metrics", "--metrics", NULL);
 	/* Level 4 tells the sizes of its buffers and how far loading is. It prints no prompts. */
-	unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable", "-lv", "4");
+	unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable",
+	             "-lv", "4");
 	launch_add(request, &model->args, argv);
 	return 0;
 }

@@ -204,7 +204,8 @@ int ask_start(const struct ask_options *options, struct ask **out)
 	struct ask *ask = xcalloc(1, sizeof(*ask));
 	ask->fd = fd;
 	ask->options = *options;
-	ask->request = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n",
+	ask->request = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s"
+	                         "Connection: close\r\n\r\n",
 	                         options->path, endpoint->key[0] ? "Authorization: Bearer " : "",
 	                         endpoint->key, endpoint->key[0] ? "\r\n" : "");
 	int status = uv_poll_init(options->loop, &ask->poll, fd);

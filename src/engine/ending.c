@@ -67,8 +67,15 @@ static struct verdict find_line(const struct ending_facts *facts)
 /* Length of the UTF-8 character there; 0 where there is none. */
 static size_t character_length(const unsigned char *at, size_t room)
 {
-	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : at[0] < 0xF5 ? 4 : 0;
+	static const struct {
+		unsigned char from;
+		size_t length;
+	} firsts[] = { { 0xF5, 0 }, { 0xF0, 4 }, { 0xE0, 3 }, { 0xC2, 2 }, { 0x80, 0 }, { 0, 1 } };
+	size_t row = 0;
 
+	while (at[0] < firsts[row].from)
+		row++;
+	size_t length = firsts[row].length;
 	if (length > room)
 		return 0;
 	for (size_t i = 1; i < length; i++)
@@ -106,15 +113,17 @@ static void describe_status(const struct ending_facts *facts, const struct endin
 	int number = WIFSIGNALED(facts->wait_status) ? WTERMSIG(facts->wait_status) : 0;
 
 	if (ending->out_of_memory)
-		snprintf(out, out_bytes, "%s was killed by the kernel for lack of memory%s", facts->name, when);
+		snprintf(out, out_bytes, "%s was killed by the kernel for lack of memory%s", facts->name,
+		         when);
 	else if (number == SIGBUS)
-		snprintf(out, out_bytes, "%s ended%s: a file that it had mapped was cut short", facts->name, when);
+		snprintf(out, out_bytes, "%s ended%s: a file that it had mapped was cut short", facts->name,
+		         when);
 	else if (number)
-		snprintf(out, out_bytes, "%s was ended by signal %d (%s)%s", facts->name, number, strsignal(number),
-		         when);
+		snprintf(out, out_bytes, "%s was ended by signal %d (%s)%s", facts->name, number,
+		         strsignal(number), when);
 	else
-		snprintf(out, out_bytes, "%s ended with status %d%s", facts->name, WEXITSTATUS(facts->wait_status),
-		         when);
+		snprintf(out, out_bytes, "%s ended with status %d%s", facts->name,
+		         WEXITSTATUS(facts->wait_status), when);
 }
 
 void ending_judge(const struct ending_facts *facts, struct ending *out)

@@ -11,7 +11,8 @@
 #include "engine/instance.h"
 #include "engine/process.h"
 
-enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 16, ANSWER_MS = 1000, SLOTS_MS = 500, MEASURE_MS = 250 };
+enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 16 };
+enum { ANSWER_MS = 1000, SLOTS_MS = 500, MEASURE_MS = 250 };
 
 /* While bytes come in, permille runs between the stages that the log tells. */
 enum { PERMILLE_FIRST = 60, PERMILLE_BYTES = 830 };
@@ -79,8 +80,8 @@ static void measure(struct instance *instance)
 	instance->bytes_moved = bytes;
 	if (instance->file_bytes > 0) {
 		int64_t most = bytes < instance->file_bytes ? bytes : instance->file_bytes;
-		uint32_t permille =
-			PERMILLE_FIRST + (uint32_t)((double)most / (double)instance->file_bytes * PERMILLE_BYTES);
+		double share = (double)most / (double)instance->file_bytes;
+		uint32_t permille = PERMILLE_FIRST + (uint32_t)(share * PERMILLE_BYTES);
 		if (permille > instance->permille)
 			instance->permille = permille;
 	}

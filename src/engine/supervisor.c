@@ -217,7 +217,7 @@ void supervisor_free(struct supervisor *supervisor)
 
 /* ---- spawn ---- */
 
-/* A port that is free now. Between this and the engine's bind somebody may take it; then the engine says so. */
+/* Free now. Somebody may take it before the engine binds it; then the engine says so. */
 static int free_port(uint16_t *out)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -325,7 +325,8 @@ static int start_process(struct instance *instance, struct err *err)
 	code = instance_open_log(instance, &log_fd);
 	if (code < 0) {
 		launch_release(&launch);
-		return err_set(err, code, "model '%s': no pipe for its log: %s", instance->model->name, strerror(-code));
+		return err_set(err, code, "model '%s': no pipe for its log: %s", instance->model->name,
+		               strerror(-code));
 	}
 	struct keeper_command command = {
 		.spawn_id = instance->spawn_id,
@@ -391,6 +392,15 @@ static void send_kill(struct instance *instance)
 	send_signal(instance, SIGKILL);
 }
 
+static void next_signal(uv_timer_t *timer);
+
+static void signal_after(struct instance *instance, uint32_t ms)
+{
+	uint32_t divisor = instance->supervisor->options.drain_divisor;
+
+	uv_timer_start(instance->timer, next_signal, divisor ? ms / divisor : ms, 0);
+}
+
 static void next_signal(uv_timer_t *timer)
 {
 	struct instance *instance = timer->data;
@@ -399,7 +409,7 @@ static void next_signal(uv_timer_t *timer)
 	if (instance->terms == 1 && rule->term_again_ms) {
 		instance->terms++;
 		send_signal(instance, SIGTERM);
-		uv_timer_start(timer, next_signal, rule->kill_ms, 0);
+		signal_after(instance, rule->kill_ms);
 		return;
 	}
 	send_kill(instance);
@@ -426,7 +436,7 @@ void supervisor_stop(struct supervisor *supervisor, struct id id)
 	const struct drain_rule *rule = &instance->adapter->drain;
 	instance->terms = 1;
 	send_signal(instance, SIGTERM);
-	uv_timer_start(instance->timer, next_signal, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms, 0);
+	signal_after(instance, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms);
 }
 
 void supervisor_kill(struct supervisor *supervisor, struct id id)

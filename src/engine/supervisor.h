@@ -56,6 +56,7 @@ struct supervisor_options {
 	struct keeper *keeper;    /* not attached yet: the supervisor does that */
 	const char *socket_dir;   /* 0700, ours: engines' sockets */
 	uint32_t instances_max;
+	uint32_t drain_divisor;   /* 0 or 1: stopping takes the adapters' own times; more: so much less (tests) */
 };
 
 /* NULL where the keeper cannot be attached to the loop. */

@@ -12,7 +12,7 @@
  *   --no-listen        it never opens
  *   --never-ready      /health stays 503
  *   --hang             a request for work is taken and never answered
- *   --hang-health      so is one for /health
+ *   --hang-health N    so are the first N for /health
  *   --anon-mib N       memory touched while loading
  *   --request-mib N    memory touched by each request, kept until its end
  *   --chunks N         words of an answer (8)     --chunk-ms N   time before each (1)
@@ -52,8 +52,8 @@ struct options {
 	const char *die_line;
 	const char *alias;
 	long port, load_ms, anon_mib, request_mib, chunks, chunk_ms, first_ms, nth, die_status, die_signal;
-	long slow_stop, log_flood, long_line, status, context, slots;
-	bool listen_late, no_listen, never_ready, hang, hang_health, ignore_term, ignore_first_term;
+	long slow_stop, log_flood, long_line, status, context, slots, hang_health;
+	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
 	bool fork_child, bad_http, print_heads;
 };
 
@@ -70,7 +70,7 @@ static const struct number_flag number_flags[] = {
 	NUMBER("--first-ms", first_ms), NUMBER("--nth", nth), NUMBER("--die-status", die_status),
 	NUMBER("--die-signal", die_signal), NUMBER("--slow-stop", slow_stop),
 	NUMBER("--log-flood", log_flood), NUMBER("--long-line", long_line), NUMBER("--status", status),
-	NUMBER("-c", context), NUMBER("-np", slots),
+	NUMBER("-c", context), NUMBER("-np", slots), NUMBER("--hang-health", hang_health),
 };
 
 static const struct number_flag text_flags[] = {
@@ -80,8 +80,8 @@ static const struct number_flag text_flags[] = {
 
 static const struct number_flag bool_flags[] = {
 	NUMBER("--listen-late", listen_late), NUMBER("--no-listen", no_listen),
-	NUMBER("--never-ready", never_ready), NUMBER("--hang", hang), NUMBER("--hang-health", hang_health),
-	NUMBER("--ignore-term", ignore_term), NUMBER("--ignore-first-term", ignore_first_term),
+	NUMBER("--never-ready", never_ready), NUMBER("--hang", hang), NUMBER("--ignore-term", ignore_term),
+	NUMBER("--ignore-first-term", ignore_first_term),
 	NUMBER("--fork-child", fork_child), NUMBER("--bad-http", bad_http),
 	NUMBER("--print-heads", print_heads),
 };
@@ -92,8 +92,10 @@ static struct options options = {
 	.host = "127.0.0.1", .die_at = "", .alias = "fake", .chunks = 8, .chunk_ms = 1, .nth = 1,
 	.die_status = 1, .status = 200, .context = 4096, .slots = 1,
 };
+static const char loading[] =
+	"{\"error\":{\"message\":\"Loading model\",\"type\":\"unavailable_error\",\"code\":503}}";
 static atomic_bool ready;
-static atomic_int requests, running, finished, aborted;
+static atomic_int requests, running, finished, aborted, healths;
 
 static void pause_ms(long ms)
 {
@@ -297,11 +299,15 @@ static bool answer_whole(int fd, const char *path)
 	if (dies_at("midstream"))
 		die();
 	if (strstr(path, "embedding"))
-		snprintf(body, sizeof(body), "{\"object\":\"list\",\"model\":\"%.80s\",\"data\":[{\"index\":0,"
-		         "\"object\":\"embedding\",\"embedding\":[0.6,0.8]}]}", options.alias);
+		snprintf(body, sizeof(body),
+		         "{\"object\":\"list\",\"model\":\"%.80s\",\"data\":[{\"index\":0,"
+		         "\"object\":\"embedding\",\"embedding\":[0.6,0.8]}]}",
+		         options.alias);
 	else
-		snprintf(body, sizeof(body), "{\"object\":\"chat.completion\",\"model\":\"%.80s\",\"choices\":[{\"index\":0,"
-		         "\"finish_reason\":\"stop\",\"message\":{\"role\":\"assistant\",\"content\":\"%ld words\"}}]}",
+		snprintf(body, sizeof(body),
+		         "{\"object\":\"chat.completion\",\"model\":\"%.80s\",\"choices\":[{\"index\":0,"
+		         "\"finish_reason\":\"stop\",\"message\":{\"role\":\"assistant\","
+		         "\"content\":\"%ld words\"}}]}",
 		         options.alias, options.chunks);
 	return reply(fd, options.status, "application/json", body);
 }
@@ -312,8 +318,7 @@ static bool work(int fd, const char *path, bool stream)
 	bool done;
 
 	if (!ready)
-		return reply(fd, 503, "application/json",
-		             "{\"error\":{\"message\":\"Loading model\",\"type\":\"unavailable_error\",\"code\":503}}");
+		return reply(fd, 503, "application/json", loading);
 	if (dies_at("nth") && number == options.nth)
 		die();
 	running++;
@@ -338,10 +343,9 @@ static bool look(int fd, const char *path)
 	int length = 0;
 
 	if (strcmp(path, "/health") == 0 || strcmp(path, "/v1/health") == 0) {
-		if (options.hang_health)
+		if (++healths <= options.hang_health)
 			return wait_with_peer(fd, -1);
-		return ready ? reply(fd, 200, "application/json", "{\"status\":\"ok\"}")
-		             : reply(fd, 503, "application/json", "{\"error\":{\"message\":\"Loading model\",\"code\":503}}");
+		return reply(fd, ready ? 200 : 503, "application/json", ready ? "{\"status\":\"ok\"}" : loading);
 	}
 	if (strncmp(path, "/slots", 6) == 0) {
 		for (long i = 0; i < options.slots && i < 16; i++)
@@ -385,7 +389,8 @@ static bool serve(struct connection *connection)
 			length = strtoul(line + 15, NULL, 10);
 		if (strncasecmp(line, "transfer-encoding:", 18) == 0)
 			chunked = true;
-		if (strncasecmp(line, "expect:", 7) == 0 && !send_text(connection->fd, "HTTP/1.1 100 Continue\r\n\r\n"))
+		if (strncasecmp(line, "expect:", 7) == 0 &&
+		    !send_text(connection->fd, "HTTP/1.1 100 Continue\r\n\r\n"))
 			return false;
 	} while (line[0]);
 	if (chunked ? !read_chunked(connection, &stream) : !read_body_bytes(connection, length, &stream))
@@ -436,7 +441,8 @@ static void *server_main(void *unused)
 	(void)unused;
 
 	if (server < 0 || listen(server, 512) < 0) {
-		fprintf(stderr, "couldn't bind HTTP server socket, hostname: %s, port: %ld\n", options.host, options.port);
+		fprintf(stderr, "couldn't bind HTTP server socket, hostname: %s, port: %ld\n", options.host,
+		        options.port);
 		_exit(1);
 	}
 	for (;;) {

@@ -142,8 +142,9 @@ static void a_command_is_told_where_to_listen(void **state)
 static void the_environment_holds_no_secret_of_ours(void **state)
 {
 	static const char *const ours[] = {
-		"PATH=/usr/bin", "HOME=/root", "LANG=C.UTF-8", "COTENANT_KEY=secret", "AWS_SECRET=secret", "LLAMA_ARG_CTX_SIZE=1",
-		"LC_ALL=C", "HSA_OVERRIDE_GFX_VERSION=11", "OMP_WAIT_POLICY=active", "odd", "OPENAI_API_KEY=secret", NULL,
+		"PATH=/usr/bin", "HOME=/root", "LANG=C.UTF-8", "COTENANT_KEY=secret", "AWS_SECRET=secret",
+		"LLAMA_ARG_CTX_SIZE=1", "LC_ALL=C", "HSA_OVERRIDE_GFX_VERSION=11",
+		"OMP_WAIT_POLICY=active", "odd", "OPENAI_API_KEY=secret", NULL,
 	};
 	struct conf *conf = conf_from("models: {a: {engine: llama-server, file: /m/a.gguf,"
 	                              " env: {LANG: de, MINE: \"at home\"}}}\n");

@@ -74,7 +74,8 @@ static void a_shortage_may_pass(void **state)
 
 	assert_false(ending.never_ready);
 	assert_non_null(strstr(ending.text, "insufficient memory (attempted"));
-	ending = judge("0.0 E srv         start: couldn't bind HTTP server socket, hostname: /s, port: 1\n", EXITED(1), false);
+	ending = judge("0.0 E srv         start: couldn't bind HTTP server socket, hostname: /s, port: 1\n",
+	               EXITED(1), false);
 	assert_false(ending.never_ready);
 	assert_non_null(strstr(ending.text, "couldn't bind"));
 }
@@ -124,7 +125,8 @@ static void what_is_printed_becomes_text(void **state)
 	char long_line[3000];
 	(void)state;
 
-	struct ending ending = judge("error: \x1b[31mred\x1b[0m \xff\xc3 gr\xc3\xbc\xc3\x9f \xe2\x82\xac", EXITED(1), false);
+	struct ending ending = judge("error: \x1b[31mred\x1b[0m \xff\xc3 gr\xc3\xbc\xc3\x9f \xe2\x82\xac",
+	                             EXITED(1), false);
 	assert_string_equal(ending.text, "llama-server ended with status 1 while loading: error:  [31mred [0m ?? "
 	                                 "gr\xc3\xbc\xc3\x9f \xe2\x82\xac");
 	memset(long_line, 'x', sizeof(long_line) - 1);
@@ -145,7 +147,8 @@ static void what_cannot_start_says_what_was_tried(void **state)
 	ending_not_started("llama-server", ENOENT, "exec llama-server", &ending);
 	assert_true(ending.never_ready);
 	assert_int_equal(ending.fail, FAIL_LOAD_FAILED);
-	assert_string_equal(ending.text, "llama-server could not be started: exec llama-server: No such file or directory");
+	assert_string_equal(ending.text,
+	                    "llama-server could not be started: exec llama-server: No such file or directory");
 	ending_not_started("llama-server", EAGAIN, "fork", &ending);
 	assert_false(ending.never_ready);
 }

@@ -21,7 +21,8 @@ static int setup(void **state)
 {
 	(void)state;
 	conf = conf_from("models:\n"
-	                 "  chat: {engine: llama-server, file: /m/chat.gguf, routes: {work: [\"POST /extra\", \"PUT /more/*\"],"
+	                 "  chat: {engine: llama-server, file: /m/chat.gguf,"
+	                 " routes: {work: [\"POST /extra\", \"PUT /more/*\"],"
 	                 " look: [\"POST /peek\"], change: [\"GET /dangerous\"]}}\n"
 	                 "  other: {engine: command, cmd: \"prog --port ${PORT}\", footprint: 1GiB}\n");
 	return 0;
