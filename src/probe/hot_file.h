@@ -9,7 +9,9 @@
  *
  * The kernel calls those pages available, but taking them away stops the
  * engine. Each file counts once, however many processes and owners map it; the
- * first owner that maps it bears it.
+ * first owner that maps it bears it. How much of a mapping is resident would
+ * cost a walk over all its pages (cachestat, smaps: 13 ms and more for each
+ * GiB); the process' RssFile costs nothing and is at most its libraries off.
  *
  *   1. hot_files_open() with the owners' questions
  *   2. hot_files_look() for each process of an owner
@@ -19,13 +21,13 @@ enum { HOT_FILES_MOST = SAMPLE_OWNERS_MAX * SAMPLE_FILES_MAX };
 
 struct hot_file {
 	const char *path;
-	int fd;                /* -1 = cannot be opened: a recording, or another's */
+	bool identified;        /* device and inode are known */
 	uint64_t device;
 	uint64_t inode;
-	uint64_t start;        /* of the part that is mapped, over all processes */
-	uint64_t end;
-	int64_t resident_most; /* largest RssFile of a process that maps it */
-	uint32_t owner;        /* index; meaningful where end > start */
+	uint64_t mapped_bytes;  /* in the process being looked at */
+	int64_t resident_bytes; /* the most of all processes so far */
+	bool owned;
+	uint32_t owner;         /* index, where owned */
 };
 
 struct hot_files {
@@ -34,9 +36,10 @@ struct hot_files {
 	bool wanted[SAMPLE_OWNERS_MAX]; /* has files at all: whose maps are worth reading */
 };
 
-void hot_files_open(struct hot_files *files, const struct sample *sample);
+void hot_files_open(struct hot_files *files, const char *root, const struct sample *sample);
+/* `resident_bytes` is the process' RssFile. */
 void hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
                     int64_t resident_bytes);
-void hot_files_close(struct hot_files *files, const char *root, struct sample *sample);
+void hot_files_close(struct hot_files *files, struct sample *sample);
 
 #endif

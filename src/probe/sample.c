@@ -139,9 +139,9 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 		return 0;
 	members = xmalloc(sizeof *members);
 	find_members(root, mounts, sample, members);
-	hot_files_open(&files, sample);
+	hot_files_open(&files, root, sample);
 	int rc = scan_processes(root, sample, members, &files, err);
-	hot_files_close(&files, root, sample);
+	hot_files_close(&files, sample);
 	free(members);
 	for (uint32_t i = 0; i < sample->owners; i++)
 		sample->owner[i].own_bytes = sample->owner[i].anon_bytes + sample->owner[i].hot_file_bytes;
