@@ -1,0 +1,180 @@
+"""The command line without and with a daemon: exit codes, and that every error names a command to type.
+
+The daemon here is a few lines that answer what they are told to, well or badly.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+
+
+def run(*words, **environment):
+    bare = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")}
+    return subprocess.run([PROGRAM, *words], env={**bare, **environment}, capture_output=True, text=True, timeout=30,
+                          stdin=subprocess.DEVNULL)
+
+
+class Daemon:
+    """Answers each connection with the same bytes, and keeps what it was asked."""
+
+    def __init__(self, answer):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "cotenant.sock")
+        self.answer, self.asked = answer, []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            with client:
+                self.asked.append(client.recv(65536).decode())
+                client.sendall(self.answer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)  # ends accept(), so that nobody else gets its descriptor meanwhile
+        self.thread.join()
+        self.listener.close()
+        self.folder.cleanup()
+
+    def run(self, *words):
+        return run(*words, COTENANT_SOCKET=self.path)
+
+
+def answer(status, value):
+    body = json.dumps(value).encode()
+    return b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
+
+
+def refusal(status, code, message):
+    return answer(status, {"error": {"message": message, "type": "x", "code": code}})
+
+
+class Usage(unittest.TestCase):
+    def test_without_a_verb_it_lists_them(self):
+        done = run()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("estimate", done.stderr)
+
+    def test_every_verb_explains_itself_with_an_example(self):
+        listed = [line.split()[0] for line in run("--help").stdout.splitlines() if line.startswith("  ")]
+        self.assertGreater(len(listed), 15)
+        for verb in listed:
+            done = run(verb, "--help")
+            self.assertEqual(done.returncode, 0, verb)
+            self.assertIn("Examples:\n  ", done.stdout, verb)
+            self.assertEqual(run("help", verb).stdout, done.stdout)
+
+    def test_wrong_usage_is_2_and_names_a_command(self):
+        for words in (["pss"], ["frobnicate"], ["--nothing"], ["ps", "--jsn"], ["ps", "x"], ["load"], ["show", "a", "b"],
+                      ["history", "--since", "3 fortnights"], ["history", "--limit", "-3"], ["history", "--limit"],
+                      ["history", "--kind", "dreams"], ["ps", "--url", "https://x"], ["ps", "--url", "http://x:99999"],
+                      ["ps", "--socket", "/x", "--url", "http://y"], ["estimate", "x", "--kv", "odd"]):
+            done = run(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("try: cotenant ", done.stderr, words)
+
+    def test_a_misspelt_verb_or_option_is_named(self):
+        self.assertIn("did you mean 'unload'", run("unlaod").stderr)
+        self.assertIn("did you mean --json", run("ps", "--jsno").stderr)
+
+
+class NoDaemon(unittest.TestCase):
+    def test_is_3_and_says_how_to_start_one(self):
+        for words in (["ps"], ["load", "x"], ["events"], ["logs", "x"], ["ps", "--url", "http://127.0.0.1:1"],
+                      ["ps", "--socket", "/nonexistent/s"]):
+            done = run(*words, COTENANT_SOCKET="/nonexistent/socket")
+            self.assertEqual(done.returncode, 3, words)
+            self.assertIn("cotenant serve -f", done.stderr)
+
+    def test_a_check_needs_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.yaml")
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("models: {a: {file: /m/a.gguf}}\n")
+            self.assertEqual(run("check", "-f", path).returncode, 0)
+            self.assertTrue(json.loads(run("check", "-f", path, "--json").stdout)["ok"])
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("models: {a: {flie: /m/a.gguf}}\n")
+            done = run("check", "-f", path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("file", done.stdout)
+            self.assertIn("try: ", done.stderr)
+
+
+class WithDaemon(unittest.TestCase):
+    def test_json_is_what_the_daemon_said(self):
+        with Daemon(answer(200, {"models": [{"name": "a", "later": [1]}]})) as daemon:
+            done = daemon.run("ps", "--json")
+            self.assertEqual(json.loads(done.stdout), {"models": [{"name": "a", "later": [1]}]})
+            self.assertTrue(daemon.asked[0].startswith("GET /api/v1/models?loaded=1 HTTP/1.1\r\n"))
+
+    def test_names_are_encoded_in_the_path(self):
+        with Daemon(answer(200, {})) as daemon:
+            daemon.run("show", "org/model:q4 ü?")
+            self.assertIn("GET /api/v1/models/org%2Fmodel%3Aq4%20%C3%BC%3F HTTP/1.1", daemon.asked[0])
+
+    def test_what_does_not_fit_is_4(self):
+        for status, code in ((507, "never_fits"), (503, "no_room")):
+            with Daemon(refusal(status, code, "needs 9 GiB")) as daemon:
+                done = daemon.run("load", "big")
+                self.assertEqual(done.returncode, 4)
+                self.assertIn("needs 9 GiB", done.stderr)
+                self.assertIn("try: cotenant ", done.stderr)
+        for fits, code in (("now", 0), ("tight", 0), ("after-eviction", 0), ("never", 4)):
+            with Daemon(answer(200, {"fits": fits, "evict": [], "reason": "r"})) as daemon:
+                self.assertEqual(daemon.run("plan", "big").returncode, code)
+                self.assertEqual(daemon.run("plan", "big", "--json").returncode, code)
+
+    def test_other_refusals_are_1(self):
+        for status, code in ((404, "model_not_found"), (403, "forbidden"), (502, "load_failed"), (500, "x")):
+            with Daemon(refusal(status, code, "no")) as daemon:
+                self.assertEqual(daemon.run("load", "a").returncode, 1)
+                self.assertEqual(json.loads(daemon.run("show", "a", "--json").stdout)["error"]["code"], code)
+
+    def test_a_broken_daemon_is_1_and_no_crash(self):
+        for bytes_ in (b"", b"SSH-2.0\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
+                       b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{]{]{", answer(200, [1, 2]), answer(200, {"models": 3})):
+            with Daemon(bytes_) as daemon:
+                for words in (["ps"], ["ls"], ["show", "a"], ["plan", "a"], ["why", "a"], ["history"], ["logs", "a"]):
+                    self.assertIn(daemon.run(*words).returncode, (0, 1, 4), (bytes_, words))
+
+    def test_a_terminal_is_not_written_to_by_names(self):
+        with Daemon(answer(200, {"models": [{"name": "\x1b[2Jx", "state": "\x07"}]})) as daemon:
+            done = daemon.run("ps")
+            self.assertNotIn("\x1b", done.stdout)
+            self.assertIn("?[2Jx", done.stdout)
+
+    def test_events_are_followed_until_the_stream_ends(self):
+        events = b"".join(b'id: %d\nevent: decision\ndata: {"text": "event %d", "at_ms": 1}\n\n' % (i, i) for i in range(3))
+        stream = b"".join(b"%x\r\n%s\r\n" % (len(events[i:i + 7]), events[i:i + 7]) for i in range(0, len(events), 7))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with Daemon(head + stream + b"0\r\n\r\n") as daemon:
+            done = daemon.run("events")
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual([line.split("  ")[1] for line in done.stdout.splitlines()], ["event 0", "event 1", "event 2"])
+            self.assertEqual(len(daemon.run("events", "--json").stdout.splitlines()), 3)
+        with Daemon(head + stream) as daemon:
+            self.assertEqual(daemon.run("events").returncode, 1, "a cut stream is no end")
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    failed = len(result.failures) + len(result.errors)
+    print(f"{result.testsRun - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,147 @@
+#include "../cmocka_all.h"
+
+#include "api/sentence.h"
+
+enum { CHAT, SMALL };
+
+#define MIB (INT64_C(1) << 20)
+#define GIB (INT64_C(1) << 30)
+#define S INT64_C(1000000)
+
+static const char *name_of(void *ctx, uint32_t model)
+{
+	static const char *const names[] = { "chat", "small" };
+	(void)ctx;
+	return model < 2 ? names[model] : NULL;
+}
+
+static const struct names names = { NULL, name_of };
+
+static void assert_says(const struct decision *decision, const char *wanted)
+{
+	struct buf text = BUF_INIT;
+
+	decision_text(decision, &names, &text);
+	assert_string_equal(buf_cstr(&text), wanted);
+	buf_release(&text);
+}
+
+static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **state)
+{
+	(void)state;
+	assert_says(&(struct decision){ .kind = DECISION_EVICT, .reason = REASON_LEAST_RECENT, .model = SMALL,
+	                                .for_model = CHAT, .idle_us = 245 * S, .measured_bytes = 350 * MIB,
+	                                .need_bytes = 4710 * MIB, .room_bytes = 3174 * MIB,
+	                                .capacity_bytes = 8 * GIB },
+	            "evicted small (used 4 m 5 s ago, 350 MiB) to make room for chat: needs 4.60 GiB, "
+	            "3.10 GiB free of 8.00 GiB");
+}
+
+static void each_kind_is_one_sentence(void **state)
+{
+	static const struct {
+		struct decision decision;
+		const char *text;
+	} rows[] = {
+		{ { .kind = DECISION_LOAD, .reason = REASON_REQUEST, .need_bytes = 4 * GIB,
+		    .room_bytes = 5 * GIB, .capacity_bytes = 8 * GIB },
+		  "loading chat for a request: needs 4.00 GiB, 5.00 GiB free of 8.00 GiB" },
+		{ { .kind = DECISION_LOAD, .reason = REASON_PRELOAD }, "loading chat because it is to be loaded ahead "
+		                                                       "(preload)" },
+		{ { .kind = DECISION_READY, .load_us = 3100000, .measured_bytes = 4 * GIB },
+		  "chat is ready after 3.1 s, takes 4.00 GiB" },
+		{ { .kind = DECISION_UNLOAD, .reason = REASON_IDLE },
+		  "unloading chat because it was idle for its unload_after" },
+		{ { .kind = DECISION_RELEASED, .measured_bytes = 350 * MIB, .wait_us = 12000 },
+		  "chat gave back 350 MiB, seen 12 ms after its end" },
+		{ { .kind = DECISION_DISPATCH, .wait_us = 2 * S, .running = 1, .queued = 2 },
+		  "a request goes to chat after waiting 2.0 s (1 running, 2 waiting)" },
+		{ { .kind = DECISION_QUEUE, .reason = REASON_LOADING, .queued = 1 },
+		  "a request for chat waits for a load in flight (0 running, 1 waiting)" },
+		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB,
+		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_LIMIT },
+		  "refused a request for chat, it can never fit on this machine: needs 40.0 GiB, 6.00 GiB free "
+		  "of 8.00 GiB under memory.limit" },
+		{ { .kind = DECISION_CANCEL, .fail = FAIL_CLIENT_GONE, .wait_us = 500000 },
+		  "ended a request for chat after 500 ms, its client left" },
+		{ { .kind = DECISION_LOAD_FAILED, .load_us = 2 * S, .wait_us = 4 * S },
+		  "chat could not be loaded, after 2.0 s; next try in 4.0 s" },
+		{ { .kind = DECISION_DIED, .running = 2 },
+		  "the engine of chat ended by itself with 2 requests running" },
+		{ { .kind = DECISION_DRAIN, .for_model = SMALL, .running = 1 },
+		  "chat takes no new request, to make room for small (1 running, 0 waiting)" },
+		{ { .kind = DECISION_DRAIN_END }, "chat serves again: it could not be drained in time" },
+		{ { .kind = DECISION_EMERGENCY, .measured_bytes = GIB, .held_bytes = 2 * GIB,
+		    .foreign_bytes = 6 * GIB, .capacity_bytes = 8 * GIB },
+		  "EMERGENCY: ended chat to save the machine's memory (1.00 GiB): models hold 2.00 GiB, others "
+		  "6.00 GiB, of 8.00 GiB" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_says(&rows[i].decision, rows[i].text);
+}
+
+/* Whatever numbers a decision holds, the text is one line and not empty. */
+static void every_kind_and_reason_reads_as_one_line(void **state)
+{
+	(void)state;
+	for (uint32_t kind = 0; kind <= DECISION_KIND_COUNT; kind++)
+		for (uint32_t reason = 0; reason <= REASON_COUNT; reason++) {
+			struct buf text = BUF_INIT;
+			const struct decision decision = { .kind = kind, .reason = reason,
+				                           .fail = reason, .model = MODEL_NONE,
+				                           .for_model = 77, .need_bytes = INT64_MAX };
+			decision_text(&decision, &names, &text);
+			assert_true(buf_length(&text) > 5);
+			assert_null(strchr(buf_cstr(&text), '\n'));
+			buf_release(&text);
+		}
+}
+
+static void a_model_that_is_gone_has_words_too(void **state)
+{
+	(void)state;
+	assert_says(&(struct decision){ .kind = DECISION_READY, .model = 9 }, "a model that is gone is ready");
+}
+
+static void a_plan_names_who_would_go(void **state)
+{
+	struct plan plan = { .fits = FITS_AFTER_EVICTION, .reason = REASON_LIMIT, .peak_bytes = 5 * GIB,
+		             .free_bytes = 3 * GIB, .victims = 1, .victim = { SMALL },
+		             .victim_bytes = { 350 * MIB } };
+	struct buf text = BUF_INIT;
+
+	(void)state;
+	plan_text(&plan, "chat", &names, &text);
+	assert_string_equal(buf_cstr(&text),
+	                    "chat fits after small (350 MiB) goes: needs 5.00 GiB at the peak of its load, "
+	                    "3.00 GiB free under memory.limit");
+	buf_release(&text);
+}
+
+static void a_waiting_model_says_for_what(void **state)
+{
+	const struct model_spec spec = { .name = "chat" };
+	const struct model_view view = { .spec = &spec, .state = MODEL_QUEUED, .reason = REASON_PINS, .queued = 2 };
+	struct buf text = BUF_INIT;
+
+	(void)state;
+	model_text(&view, 10 * S, &text);
+	assert_string_equal(buf_cstr(&text), "chat is not loaded yet, waits for room that pinned or busy models "
+	                                     "hold; 2 requests wait for it");
+	buf_release(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_eviction_names_the_victim_the_beneficiary_and_the_numbers),
+		cmocka_unit_test(each_kind_is_one_sentence),
+		cmocka_unit_test(every_kind_and_reason_reads_as_one_line),
+		cmocka_unit_test(a_model_that_is_gone_has_words_too),
+		cmocka_unit_test(a_plan_names_who_would_go),
+		cmocka_unit_test(a_waiting_model_says_for_what),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
