@@ -264,7 +264,7 @@ static const char *phrase_before(enum decision_kind kind)
 	return texts[kind] ? texts[kind] : "";
 }
 
-static void put_machine_wide(const struct decision *d, struct buf *out)
+static void put_machine_wide(const struct decision *d, enum decision_kind kind, struct buf *out)
 {
 	static const char *const texts[DECISION_KIND_COUNT] = {
 		[DECISION_PRESSURE] = "the machine's memory runs short",
@@ -273,7 +273,7 @@ static void put_machine_wide(const struct decision *d, struct buf *out)
 		[DECISION_RECLAIM] = "asked a lease to give back memory",
 		[DECISION_COMPACT] = "compacting the machine's memory",
 	};
-	const char *text = texts[d->kind];
+	const char *text = texts[kind];
 
 	buf_printf(out, "%s", text ? text : "nothing was decided");
 	if (d->capacity_bytes > 0) {
@@ -360,7 +360,7 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 	case DECISION_RECLAIM:
 	case DECISION_COMPACT:
 	case DECISION_KIND_COUNT:
-		put_machine_wide(d, out);
+		put_machine_wide(d, kind, out);
 		return;
 	}
 }
