@@ -169,6 +169,8 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	memset(out, 0, sizeof *out);
 	out->source = ESTIMATE_FORMULA;
 	describe(facts, out);
+	if (params->kv_v > KV_BF16 && params->flash == FLASH_OFF)
+		add_flag(out, "engine-refuses-quantised-v-without-flash-attention");
 	cells_of(facts, params, &cells);
 	placement_of(facts, params, &placement);
 	weights_of(facts, params, &placement, &weights);

@@ -22,6 +22,7 @@ void cells_of(const struct model_facts *facts, const struct estimate_params *par
 	out->sequences = params->slots > 0 ? params->slots : SLOTS_OWN;
 	out->context = params->context > 0 ? params->context : larger(facts->context_length, CELL_STEP);
 	int64_t ubatch = smaller(smaller(params->ubatch, params->batch), out->context);
+	ubatch = larger(ubatch, 1);
 	int64_t rounded = bounded_round(out->context, CELL_STEP);
 	out->streams = unified ? 1 : out->sequences;
 	out->full = unified ? rounded : bounded_round(rounded / out->sequences, CELL_STEP);

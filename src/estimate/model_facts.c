@@ -243,7 +243,7 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	sums->all_bytes = bounded_sum(sums->all_bytes, tensor->bytes);
 	sums->elements = bounded_sum(sums->elements, tensor->elements);
 	sums->largest_bytes = larger(sums->largest_bytes, tensor->bytes);
-	if (tensor->dimensions >= 2 && tensor->type->id < 64)
+	if ((tensor->dimensions >= 2 || tensor->type->block_elements > 1) && tensor->type->id < 64)
 		sums->type_bytes[tensor->type->id] =
 			bounded_sum(sums->type_bytes[tensor->type->id], tensor->bytes);
 	if (repacked && !embedding) {

@@ -40,7 +40,7 @@ struct tensor_sums {
 	int64_t largest_repacked_bytes;
 	int64_t largest_expert_bytes;
 	int64_t largest_bytes;
-	int64_t type_bytes[64];            /* by type id, of matrices */
+	int64_t type_bytes[64];            /* by type id; vectors, which stay F32, left out */
 	int64_t elements;
 	int64_t file_bytes;
 	int64_t missing_bytes;
