@@ -255,7 +255,10 @@ static void a_child_gets_its_environment_folder_and_log_and_nothing_else(void **
 	assert_int_equal(session, self);
 	assert_int_equal(group, self);
 	read_line(ends[0], line, sizeof(line));
-	assert_string_equal(line, "SigIgn:\t0000000000000000");
+	/* libc keeps 32 and 33 to itself and resets neither; make(1) starts its children with them ignored. */
+	unsigned long long ignored;
+	assert_int_equal(sscanf(line, "SigIgn: %llx", &ignored), 1);
+	assert_int_equal(ignored & ~(3ull << 31), 0);
 	wait_for(bench, &bench->seen[0].gone, 1);
 	close(ends[0]);
 }
