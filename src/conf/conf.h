@@ -188,15 +188,18 @@ struct conf {
 
 /*
  * Read and validate. Every problem found (up to 32) is written to `problems`,
- * one "file:line:column: what is wrong; what to write instead" a line, and NULL
- * is returned if any is an error; warnings alone ("not yet built") still return
- * the configuration. The caller frees it.
+ * one "file:line:column: error: what is wrong; try: what to write instead" a
+ * line, in the order of the file; NULL is returned if any is an error, warnings
+ * ("warning:") alone still return the configuration. The caller frees it.
  */
 struct buf;
 struct conf *conf_load(const char *path, struct buf *problems);
 void conf_free(struct conf *conf);
 
-/* The first of -f, $COTENANT_CONFIG, ./cotenant.yaml, ~/.config/..., /etc/... that exists; caller frees; NULL = none. */
+/*
+ * The file to load: `given` or $COTENANT_CONFIG as they are, else the first of
+ * ./cotenant.yaml, ~/.config/..., /etc/... that exists. Caller frees; NULL = none.
+ */
 char *conf_find(const char *given);
 
 /*

@@ -26,11 +26,13 @@ static const struct bad bad_files[] = {
 	  "2:21: error: models.m: unknown key 'contxt'; try: context" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, qqqqqqqq: 1}\n",
-	  "2:21: error: models.m: unknown key 'qqqqqqqq'; try: remove it, or x-qqqqqqqq for a note of your own" },
+	  "2:21: error: models.m: unknown key 'qqqqqqqq'; try: remove it, or x-qqqqqqqq for a "
+	  "note of your own" },
 	{ "memory: {limt: 1GiB}\n" MODEL,
 	  "1:10: error: memory: unknown key 'limt'; try: limit" },
 	{ "memory: {speed: 3}\n" MODEL,
-	  "1:10: error: memory: unknown key 'speed'; try: remove it, or x-speed for a note of your own" },
+	  "1:10: error: memory: unknown key 'speed'; try: remove it, or x-speed for a note of "
+	  "your own" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, queue: 1, queue: 2}\n",
 	  "2:31: error: 'queue' is given twice, first in line 2; try: keep one of them" },
@@ -68,7 +70,8 @@ static const struct bad bad_files[] = {
 	{ "a: b: c\n",
 	  "1:5: error: not valid YAML: mapping values are not allowed in this context" },
 	{ "a: [1, 2\n",
-	  "2:1: error: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence" },
+	  "2:1: error: not valid YAML: did not find expected ',' or ']' while parsing a flow "
+	  "sequence" },
 	{ "{[a]: 1}\n",
 	  "1:2: error: a key must be a word, not a list or a map" },
 	{ MODEL
@@ -91,7 +94,8 @@ static const struct bad bad_files[] = {
 	  "2:28: error: models.m.slots: '-3' is out of range; try: a value from 1 to 65536" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, slots: 99999999999999999999}\n",
-	  "2:28: error: models.m.slots: '99999999999999999999' is out of range; try: a value from 1 to 65536" },
+	  "2:28: error: models.m.slots: '99999999999999999999' is out of range; try: a value from "
+	  "1 to 65536" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, slots: 1.5}\n",
 	  "2:28: error: models.m.slots: '1.5' is not a whole number; try: 1" },
@@ -109,7 +113,8 @@ static const struct bad bad_files[] = {
 	  "2:35: error: models.m.unload_after: '30' has no unit; try: 30s" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, unload_after: soon}\n",
-	  "2:35: error: models.m.unload_after: 'soon' is not a duration; try: 30s, 5m, 2h or never" },
+	  "2:35: error: models.m.unload_after: 'soon' is not a duration; try: 30s, 5m, 2h or "
+	  "never" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, drain_timeout: never}\n",
 	  "2:36: error: models.m.drain_timeout: 'never' is not a duration; try: 30s, 5m or 2h" },
@@ -124,10 +129,12 @@ static const struct bad bad_files[] = {
 	  "2:29: error: models.m.weight: '1.2345' is not a number; try: 1, 2 or 0.5" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, priority: hihg}\n",
-	  "2:31: error: models.m.priority: 'hihg' is no choice here; try: one of interactive, normal, background, batch" },
+	  "2:31: error: models.m.priority: 'hihg' is no choice here; try: one of interactive, "
+	  "normal, background, batch" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, priority: urgentest}\n",
-	  "2:31: error: models.m.priority: 'urgentest' is no choice here; try: one of interactive, normal, background, batch" },
+	  "2:31: error: models.m.priority: 'urgentest' is no choice here; try: one of "
+	  "interactive, normal, background, batch" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, kv_type: q8}\n",
 	  "2:30: error: models.m.kv_type: 'q8' is no choice here; try: q8_0" },
@@ -143,7 +150,8 @@ static const struct bad bad_files[] = {
 	  "1:9: error: policy: 'lur' is no choice here; try: lru" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, context: {min: 8192, max: 4096}}\n",
-	  "2:30: error: models.m.context: min 8192 is more than max 4096; try: {min: 4096, max: 8192}" },
+	  "2:30: error: models.m.context: min 8192 is more than max 4096; try: {min: 4096, max: "
+	  "8192}" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, context: {mn: 1}}\n",
 	  "2:31: error: models.m.context: unknown key 'mn'; try: min or max" },
@@ -158,81 +166,106 @@ static const struct bad bad_files[] = {
 	  "2:36: error: models.m.context.min: 'auto' is not a whole number; try: 8192" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, context: [1]}\n",
-	  "2:30: error: models.m.context: a list stands here; try: a number, auto, or {min: 4096, max: 32768}" },
+	  "2:30: error: models.m.context: a list stands here; try: a number, auto, or {min: 4096, "
+	  "max: 32768}" },
 	{ "listen: 8778\n" MODEL,
 	  "1:9: error: listen: '8778' is not host:port; try: 127.0.0.1:8778" },
 	{ "listen: 127.0.0.1:99999\n" MODEL,
 	  "1:9: error: listen: '127.0.0.1:99999' has no such port; try: a port from 0 to 65535" },
 	{ "listen: \"::1:8778\"\n" MODEL,
-	  "1:9: error: listen: '::1:8778' is not host:port; try: an IPv6 address in brackets, such as [::1]:8778" },
+	  "1:9: error: listen: '::1:8778' is not host:port; try: an IPv6 address in brackets, "
+	  "such as [::1]:8778" },
 	{ "listen: example.com:80\n" MODEL,
-	  "1:9: error: listen: 'example.com:80' is not an address of this machine; try: 127.0.0.1, or 0.0.0.0 for all; names are not looked up" },
+	  "1:9: error: listen: 'example.com:80' is not an address of this machine; try: "
+	  "127.0.0.1, or 0.0.0.0 for all; names are not looked up" },
 	{ "listen: 0.0.0.0:8778\n" MODEL,
-	  "1:9: error: listen: 0.0.0.0 can be reached from other machines, and there are no api_keys; try: 127.0.0.1:8778, or add api_keys" },
+	  "1:9: error: listen: 0.0.0.0 can be reached from other machines, and there are no "
+	  "api_keys; try: 127.0.0.1:8778, or add api_keys" },
 	{ "listen: [\"127.0.0.1:1\", \"[::]:8778\"]\n" MODEL,
-	  "1:25: error: listen: :: can be reached from other machines, and there are no api_keys; try: 127.0.0.1:8778, or add api_keys" },
+	  "1:25: error: listen: :: can be reached from other machines, and there are no api_keys; "
+	  "try: 127.0.0.1:8778, or add api_keys" },
 	{ "listen: \"unix:rel.sock\"\n" MODEL,
-	  "1:9: error: listen: 'unix:rel.sock' is not an absolute path; try: unix:/run/cotenant/http.sock" },
+	  "1:9: error: listen: 'unix:rel.sock' is not an absolute path; try: "
+	  "unix:/run/cotenant/http.sock" },
 	{ "listen: [\"127.0.0.1:1\", \"127.0.0.1:1\"]\n" MODEL,
 	  "1:25: error: listen: the same address twice; try: keep one" },
 	{ "listen: \"[::1:1\"\n" MODEL,
 	  "1:9: error: listen: '[::1:1' is not host:port; try: 127.0.0.1:8778" },
 	{ "hosts: [\"http://x\"]\n" MODEL,
-	  "1:9: error: hosts: 'http://x': not a host name; try: a name or address alone, such as ai.lan" },
+	  "1:9: error: hosts: 'http://x': not a host name; try: a name or address alone, such as "
+	  "ai.lan" },
 	{ "cors: [\"*\"]\n" MODEL,
-	  "1:8: error: cors: '*': not an origin; try: scheme and host alone, such as https://app.lan or http://localhost:3000" },
+	  "1:8: error: cors: '*': not an origin; try: scheme and host alone, such as "
+	  "https://app.lan or http://localhost:3000" },
 	{ "cors: [\"https://a/b\"]\n" MODEL,
-	  "1:8: error: cors: 'https://a/b': not an origin; try: scheme and host alone, such as https://app.lan or http://localhost:3000" },
+	  "1:8: error: cors: 'https://a/b': not an origin; try: scheme and host alone, such as "
+	  "https://app.lan or http://localhost:3000" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, routes: {work: [/tts]}}\n",
-	  "2:37: error: models.m.routes.work: '/tts': not a route; try: a method and a path, such as \"POST /tts\"" },
+	  "2:37: error: models.m.routes.work: '/tts': not a route; try: a method and a path, such "
+	  "as \"POST /tts\"" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, routes: {look: [get /x]}}\n",
-	  "2:37: error: models.m.routes.look: 'get /x': not a route; try: the method in capitals, such as \"POST /tts\"" },
+	  "2:37: error: models.m.routes.look: 'get /x': not a route; try: the method in capitals, "
+	  "such as \"POST /tts\"" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, health: health}\n",
-	  "2:29: error: models.m.health: 'health': not a path; try: one that begins with /, such as /health" },
+	  "2:29: error: models.m.health: 'health': not a path; try: one that begins with /, such "
+	  "as /health" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, env: {1A: x}}\n",
-	  "2:27: error: models.m.env: '1A': not the name of an environment variable; try: letters, digits and _, such as HIP_VISIBLE_DEVICES" },
+	  "2:27: error: models.m.env: '1A': not the name of an environment variable; try: "
+	  "letters, digits and _, such as HIP_VISIBLE_DEVICES" },
 	{ "models:\n"
 	  "  \"\": {file: a.gguf}\n",
 	  "2:3: error: models: '': a name must not be empty; try: a word, such as chat" },
 	{ "models:\n"
 	  "  \"a*\": {file: a.gguf}\n",
-	  "2:3: error: models: 'a*': a name must not hold *; try: put the pattern under a model's aliases" },
+	  "2:3: error: models: 'a*': a name must not hold *; try: put the pattern under a model's "
+	  "aliases" },
 	{ "models:\n"
 	  "  \"a\\tb\": {file: a.gguf}\n",
-	  "2:3: error: models: 'a?b': a name must not hold control characters, nor begin or end with a blank; try: a word, such as chat" },
+	  "2:3: error: models: 'a?b': a name must not hold control characters, nor begin or end "
+	  "with a blank; try: a word, such as chat" },
 	{ "models:\n"
-	  "  nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: {file: a.gguf}\n",
-	  "2:3: error: models: 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...': a name may have 200 bytes at most; try: a shorter one" },
+	  "  nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+	  "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+	  "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: {file: a.gguf}\n",
+	  "2:3: error: models: 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...': "
+	  "a name may have 200 bytes at most; try: a shorter one" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, aliases: [\"\"]}\n",
-	  "2:31: error: models.m.aliases: '': a name must not be empty; try: a word, such as chat" },
+	  "2:31: error: models.m.aliases: '': a name must not be empty; try: a word, such as "
+	  "chat" },
 	{ "macros: {PORT: x}\n" MODEL,
-	  "1:10: error: macros: 'PORT': PORT, SOCKET, FILE and MODEL are filled in when an engine starts; try: another name" },
+	  "1:10: error: macros: 'PORT': PORT, SOCKET, FILE and MODEL are filled in when an engine "
+	  "starts; try: another name" },
 	{ "macros: {\"a b\": x}\n" MODEL,
 	  "1:10: error: macros: 'a b': not a macro's name; try: letters, digits, - and _" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, args: \"${env.NOT_SET_AT_ALL}\"}\n",
-	  "2:27: error: models.m.args: the environment has no 'NOT_SET_AT_ALL'; try: set NOT_SET_AT_ALL where the daemon starts" },
+	  "2:27: error: models.m.args: the environment has no 'NOT_SET_AT_ALL'; try: set "
+	  "NOT_SET_AT_ALL where the daemon starts" },
 	{ "macros: {llama: x}\n"
 	  "models:\n"
 	  "  m: {file: m.gguf, args: \"${lama}\"}\n",
 	  "3:27: error: models.m.args: no macro 'lama'; try: ${llama}" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, device: \"${PORT}\"}\n",
-	  "2:29: error: models.m.device: ${PORT} is known only when an engine starts; try: it in cmd or args" },
+	  "2:29: error: models.m.device: ${PORT} is known only when an engine starts; try: it in "
+	  "cmd or args" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, device: \"${unclosed\"}\n",
-	  "2:29: error: models.m.device: ${ without }; try: close it, or $${ for the characters themselves" },
+	  "2:29: error: models.m.device: ${ without }; try: close it, or $${ for the characters "
+	  "themselves" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, args: \"--name 'a b\"}\n",
-	  "2:27: error: models.m.args: a quote is not closed; try: close it, or write a list of words" },
+	  "2:27: error: models.m.args: a quote is not closed; try: close it, or write a list of "
+	  "words" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, device: \"${nothing}\"}\n",
-	  "2:29: error: models.m.device: no macro 'nothing'; try: ${env.nothing}, an entry of macros, or $${ for the characters themselves" },
+	  "2:29: error: models.m.device: no macro 'nothing'; try: ${env.nothing}, an entry of "
+	  "macros, or $${ for the characters themselves" },
 	{ "tls: {cert: a, key: b}\n" MODEL,
 	  "1:1: error: tls: not built yet in this version; try: remove it" },
 	{ "cluster: {etcd: []}\n" MODEL,
@@ -275,10 +308,12 @@ static const struct bad bad_files[] = {
 	  "2:21: error: models.m.forward_auth: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, on_disconnect: finish}\n",
-	  "2:36: error: models.m.on_disconnect: finish is not built yet in this version; try: cancel" },
+	  "2:36: error: models.m.on_disconnect: finish is not built yet in this version; try: "
+	  "cancel" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, kv: elastic}\n",
-	  "2:25: error: models.m.kv: elastic is not built yet in this version; try: lazy or fixed" },
+	  "2:25: error: models.m.kv: elastic is not built yet in this version; try: lazy or "
+	  "fixed" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, models_dir: x}\n",
 	  "2:21: error: models.m.models_dir: not built yet in this version; try: remove it" },
@@ -289,12 +324,16 @@ static const struct bad bad_files[] = {
 	  "1:9: error: policy: threshold is not built yet in this version; try: lru" },
 	{ "models:\n"
 	  "  m: {engine: vllm, file: x}\n",
-	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: command" },
+	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: "
+	  "command" },
 	{ "models:\n"
 	  "  m: {engine: whisper-server, file: x}\n",
-	  "2:15: error: models.m.engine: whisper-server is not built yet in this version; try: engine: command" },
-	{ "api_keys: [{key: k, name: n, requests_per_min: 5, parallel: 1, tokens_per_day: 9, lease_max: 10%}]\n" MODEL,
-	  "1:30: error: api_keys[0].requests_per_min: not built yet in this version; try: remove it\n"
+	  "2:15: error: models.m.engine: whisper-server is not built yet in this version; try: "
+	  "engine: command" },
+	{ "api_keys: [{key: k, name: n, requests_per_min: 5, parallel: 1, tokens_per_day: 9, "
+	  "lease_max: 10%}]\n" MODEL,
+	  "1:30: error: api_keys[0].requests_per_min: not built yet in this version; try: remove "
+	  "it\n"
 	  "1:51: error: api_keys[0].parallel: not built yet in this version; try: remove it\n"
 	  "1:64: error: api_keys[0].tokens_per_day: not built yet in this version; try: remove it\n"
 	  "1:83: error: api_keys[0].lease_max: not built yet in this version; try: remove it" },
@@ -303,10 +342,12 @@ static const struct bad bad_files[] = {
 	  "2:3: error: models.m: neither file nor cmd; try: file: ~/models/NAME.gguf" },
 	{ "models:\n"
 	  "  m: {file: a.bin}\n",
-	  "2:13: error: models.m: the file does not tell which engine runs it; try: engine: llama-server" },
+	  "2:13: error: models.m: the file does not tell which engine runs it; try: engine: "
+	  "llama-server" },
 	{ "models:\n"
 	  "  m: {engine: command}\n",
-	  "2:15: error: models.m: engine: command without cmd; try: cmd: \"my-server --port ${PORT}\"" },
+	  "2:15: error: models.m: engine: command without cmd; try: cmd: \"my-server --port "
+	  "${PORT}\"" },
 	{ "models:\n"
 	  "  m: {engine: llama-server}\n",
 	  "2:15: error: models.m: llama-server without file; try: file: ~/models/NAME.gguf" },
@@ -315,7 +356,8 @@ static const struct bad bad_files[] = {
 	  "2:15: error: models.m.engine: no engine 'lama-server'; try: llama-server" },
 	{ "models:\n"
 	  "  m: {engine: llama-server, file: a.gguf, cmd: x}\n",
-	  "2:48: error: models.m.cmd: llama-server is started by its engine, not by a command; try: args, or engine: command" },
+	  "2:48: error: models.m.cmd: llama-server is started by its engine, not by a command; "
+	  "try: args, or engine: command" },
 	{ "engines: {stable: {kind: llama-server, path: /l}}\n"
 	  "models:\n"
 	  "  m: {engine: stabel, file: a}\n",
@@ -348,14 +390,17 @@ static const struct bad bad_files[] = {
 	  "models:\n"
 	  "  a: {file: a.gguf, pin: true, footprint: 5GiB}\n"
 	  "  b: {file: b.gguf, pin: true, footprint: 4GiB}\n",
-	  "1:17: error: memory.limit: 8.00 GiB is less than the 9.00 GiB that pinned models take by their footprint; try: a higher limit, or fewer pins" },
+	  "1:17: error: memory.limit: 8.00 GiB is less than the 9.00 GiB that pinned models take "
+	  "by their footprint; try: a higher limit, or fewer pins" },
 	{ "limits: {models: 1}\n"
 	  "models:\n"
 	  "  a: {file: a.gguf}\n"
 	  "  b: {file: b.gguf}\n",
-	  "3:3: error: models: 2 models are more than limits.models allows; try: limits: {models: 2}" },
+	  "3:3: error: models: 2 models are more than limits.models allows; try: limits: {models: "
+	  "2}" },
 	{ "bodies: {each: 10MiB, memory: 1MiB, spill: 2MiB}\n" MODEL,
-	  "1:16: error: bodies: one body of `each` fits neither `memory` nor `spill`; try: spill of at least 10.0 MiB" },
+	  "1:16: error: bodies: one body of `each` fits neither `memory` nor `spill`; try: spill "
+	  "of at least 10.0 MiB" },
 	{ "api_keys: [{name: n}]\n" MODEL,
 	  "1:12: error: api_keys[0]: key is missing; try: add key: ..." },
 	{ "api_keys: [{key: a, name: n}, {key: a, name: n}]\n" MODEL,
@@ -364,7 +409,8 @@ static const struct bad bad_files[] = {
 	{ "api_keys: [{key: a, name: n, models: [x]}]\n" MODEL,
 	  "1:39: error: api_keys[0]: no model 'x'; try: m" },
 	{ "api_keys: [{key: \"***\", name: n}]\n" MODEL,
-	  "1:18: error: api_keys[0].key: the secret was hidden when this file was printed; try: \"${env.COTENANT_KEY}\"" },
+	  "1:18: error: api_keys[0].key: the secret was hidden when this file was printed; try: "
+	  "\"${env.COTENANT_KEY}\"" },
 	{ "api_keys: [{key: a, name: n, role: root}]\n" MODEL,
 	  "1:36: error: api_keys[0].role: 'root' is no choice here; try: one of use, admin" },
 };
