@@ -59,7 +59,10 @@ struct store_observation {  /* what a load really took, beside what was predicte
  * the daemon says so and goes on without history.
  */
 struct store *store_open(const char *path, struct err *err);
-/* Write what is queued, at most for `wait_ms`, and stop. */
+/*
+ * Write what is queued, at most for `wait_ms`, and stop. A disk that hangs for
+ * longer keeps the thread and its memory; no callback comes after the return.
+ */
 void store_close(struct store *store, int wait_ms);
 
 /* Copy the row into the queue; false where it is full (counted). NULL store: false. */
@@ -75,8 +78,17 @@ struct store_counters {
 void store_counters(struct store *store, struct store_counters *out);
 
 /*
+ * What went wrong, once for each kind of failure (disk full, read-only, damaged
+ * file moved aside, ...): true and `out` filled where something is yet to be
+ * said. Ask as often as you like.
+ */
+bool store_take_error(struct store *store, struct err *out);
+
+/*
  * Learned rows of the arbiter, opaque here but for their keys. store_save_learned
- * queues; store_load_learned reads all at start (before the loop runs).
+ * queues; store_load_learned reads all at start (before the loop runs), waits
+ * for it, calls `each` on the caller's thread, and returns how many there were
+ * or a negative errno. Rows of another size were another version's: left out.
  */
 bool store_save_learned(struct store *store, uint64_t file_key, uint64_t build_key,
                         const void *row, uint32_t row_bytes);
@@ -87,7 +99,9 @@ int store_load_learned(struct store *store, uint32_t row_bytes,
  * Run a history query on the store's thread; `done` is called there with a JSON
  * text (an array of objects, newest first) that is valid during the call, or
  * NULL where it failed. kind: "decisions", "requests", "observations".
- * model and since_ms narrow it; limit <= 1000.
+ * model and since_ms narrow it; limit 1..1000. False where the kind is none of
+ * these, the limit is not, or the queue is full: then `done` is never called,
+ * else once, at the latest in store_close().
  */
 struct store_query {
 	const char *kind;

@@ -1,0 +1,307 @@
+#include "store/db.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+
+enum {
+	APPLICATION_ID = 0x636f7465, /* "cote": tells our files from other programs' */
+	BUSY_MS = 1000,              /* somebody looks into the file with another program */
+};
+
+static int fail(struct db *db, int code, const char *doing, struct err *err)
+{
+	err_set(err, -EIO, "history '%s': %s: %s", db->path, doing,
+	        db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code));
+	return code;
+}
+
+static int read_number(sqlite3 *handle, const char *sql, int64_t *out)
+{
+	sqlite3_stmt *statement = NULL;
+	int code = sqlite3_prepare_v2(handle, sql, -1, &statement, NULL);
+
+	if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+		*out = sqlite3_column_int64(statement, 0);
+		code = SQLITE_OK;
+	}
+	sqlite3_finalize(statement);
+	return code;
+}
+
+int db_migrate(sqlite3 *handle, const struct migration *migrations, int version, struct err *err)
+{
+	int64_t from;
+	int code = read_number(handle, "PRAGMA user_version", &from);
+
+	for (int64_t step = from; code == SQLITE_OK && step < version; step++) {
+		char *sql = xasprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %lld; COMMIT",
+		                      migrations[step].sql, (long long)step + 1);
+		code = sqlite3_exec(handle, sql, NULL, NULL, NULL);
+		free(sql);
+		if (code != SQLITE_OK) {
+			err_set(err, -EIO, "history: schema %lld to %lld: %s", (long long)step,
+			        (long long)step + 1, sqlite3_errmsg(handle));
+			sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL);
+		}
+	}
+	return code;
+}
+
+/* Ours, empty, or not to be touched. */
+static int check_owner(struct db *db, struct err *err)
+{
+	int64_t application = 0, version = 0, objects = 0;
+	int code = read_number(db->handle, "PRAGMA application_id", &application);
+
+	if (code == SQLITE_OK)
+		code = read_number(db->handle, "PRAGMA user_version", &version);
+	if (code == SQLITE_OK)
+		code = read_number(db->handle, "SELECT count(*) FROM sqlite_schema", &objects);
+	if (code != SQLITE_OK)
+		return fail(db, code, "reading it", err);
+	if (version > db_version) {
+		err_set(err, -EPROTO,
+		        "history '%s': written by a newer version (schema %lld, this program knows "
+		        "%d); it is left alone",
+		        db->path, (long long)version, db_version);
+		return SQLITE_MISUSE;
+	}
+	if (application != APPLICATION_ID && objects > 0) {
+		err_set(err, -EPROTO, "history '%s': another program's database; it is left alone",
+		        db->path);
+		return SQLITE_MISUSE;
+	}
+	return SQLITE_OK;
+}
+
+/* The cache is small: rows are written once and seldom read, and memory is for models. */
+static int set_up(struct db *db, struct err *err)
+{
+	char sql[400];
+
+	snprintf(sql, sizeof(sql),
+	         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+	         "PRAGMA journal_size_limit = 4194304; PRAGMA cache_size = -256;"
+	         "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;"
+	         "PRAGMA application_id = %d",
+	         APPLICATION_ID);
+	int code = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+	if (code != SQLITE_OK)
+		return fail(db, code, "setting it up", err);
+	code = db_migrate(db->handle, db_migrations, db_version, err);
+	return code;
+}
+
+static int prepare_one(struct db *db, struct buf *sql, sqlite3_stmt **out, struct err *err)
+{
+	int code = sqlite3_prepare_v3(db->handle, buf_cstr(sql), -1, SQLITE_PREPARE_PERSISTENT, out,
+	                              NULL);
+
+	buf_release(sql);
+	return code == SQLITE_OK ? code : fail(db, code, "reading its tables", err);
+}
+
+static int prepare(struct db *db, struct err *err)
+{
+	struct buf sql = BUF_INIT;
+	int code = SQLITE_OK;
+
+	for (size_t i = 0; i < TABLE_COUNT && code == SQLITE_OK; i++) {
+		table_insert_sql(&tables[i], &sql);
+		code = prepare_one(db, &sql, &db->insert[i], err);
+		for (int by_model = 0; by_model < 2 && code == SQLITE_OK; by_model++) {
+			table_select_sql(&tables[i], by_model, &sql);
+			code = prepare_one(db, &sql, &db->select[i][by_model], err);
+		}
+	}
+	if (code != SQLITE_OK)
+		return code;
+	buf_append_str(&sql, STR("INSERT INTO learned(file_key, build_key, row) VALUES (?, ?, ?) "
+	                         "ON CONFLICT DO UPDATE SET row = excluded.row"));
+	return prepare_one(db, &sql, &db->learn, err);
+}
+
+static void finalize(struct db *db)
+{
+	for (size_t i = 0; i < TABLE_COUNT; i++) {
+		sqlite3_finalize(db->insert[i]);
+		sqlite3_finalize(db->select[i][0]);
+		sqlite3_finalize(db->select[i][1]);
+	}
+	sqlite3_finalize(db->learn);
+	sqlite3_close(db->handle);
+	*db = (struct db){ .path = db->path };
+}
+
+static int open_once(struct db *db, struct err *err)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+	            SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE;
+	int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
+
+	if (code != SQLITE_OK)
+		return fail(db, code, "opening it", err);
+	sqlite3_busy_timeout(db->handle, BUSY_MS);
+	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_LOOKASIDE, NULL, 0, 0);
+	if (sqlite3_db_readonly(db->handle, "main") == 1) {
+		err_set(err, -EROFS, "history '%s': the file may not be written", db->path);
+		return SQLITE_READONLY;
+	}
+	code = check_owner(db, err);
+	if (code == SQLITE_OK)
+		code = set_up(db, err);
+	if (code == SQLITE_OK)
+		code = prepare(db, err);
+	return code;
+}
+
+static bool is_damage(int code)
+{
+	return (code & 0xFF) == SQLITE_NOTADB || (code & 0xFF) == SQLITE_CORRUPT;
+}
+
+/* Its log and index go with it: they would be read into the new file. */
+static int move_aside(struct db *db, struct err *moved, struct err *err)
+{
+	static const char *const parts[] = { "", "-wal", "-shm" };
+	char stamp[32];
+
+	snprintf(stamp, sizeof(stamp), ".damaged-%lld", (long long)time(NULL));
+	for (size_t i = 0; i < 3; i++) {
+		char *from = xasprintf("%s%s", db->path, parts[i]);
+		char *to = xasprintf("%s%s%s", db->path, stamp, parts[i]);
+		int failed = rename(from, to) != 0 && errno != ENOENT ? errno : 0;
+		free(from);
+		free(to);
+		if (failed) {
+			err_set(err, -failed, "history '%s': damaged, and moving it aside failed: %s",
+			        db->path, strerror(failed));
+			return SQLITE_IOERR;
+		}
+	}
+	err_set(moved, -EIO, "history '%s': damaged; it is kept as %s%s and a new one is begun",
+	        db->path, db->path, stamp);
+	return SQLITE_OK;
+}
+
+int db_start_anew(struct db *db, struct err *moved, struct err *err)
+{
+	finalize(db);
+	int code = move_aside(db, moved, err);
+	if (code == SQLITE_OK)
+		code = open_once(db, err);
+	if (code != SQLITE_OK)
+		finalize(db);
+	return code;
+}
+
+int db_open(struct db *db, const char *path, struct err *moved, struct err *err)
+{
+	*db = (struct db){ .path = xstrdup(path) };
+	*moved = (struct err){ 0 };
+	int code = open_once(db, err);
+	if (is_damage(code))
+		code = db_start_anew(db, moved, err);
+	if (code != SQLITE_OK)
+		db_close(db);
+	return code;
+}
+
+void db_close(struct db *db)
+{
+	finalize(db);
+	free(db->path);
+	db->path = NULL;
+}
+
+static int run(struct db *db, const char *sql, const char *doing, struct err *err)
+{
+	int code = db->handle ? sqlite3_exec(db->handle, sql, NULL, NULL, NULL) : SQLITE_CANTOPEN;
+
+	return code == SQLITE_OK ? code : fail(db, code, doing, err);
+}
+
+int db_begin(struct db *db, struct err *err)
+{
+	if (!db->handle) { /* it could not be begun anew; perhaps now */
+		int code = open_once(db, err);
+		if (code != SQLITE_OK) {
+			finalize(db);
+			return code;
+		}
+	}
+	return run(db, "BEGIN IMMEDIATE", "beginning to write", err);
+}
+
+int db_commit(struct db *db, struct err *err)
+{
+	return run(db, "COMMIT", "writing", err);
+}
+
+void db_rollback(struct db *db)
+{
+	if (db->handle && !sqlite3_get_autocommit(db->handle))
+		sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static int step_once(struct db *db, sqlite3_stmt *statement, struct err *err)
+{
+	int code = sqlite3_step(statement);
+	int result = code == SQLITE_DONE ? SQLITE_OK : fail(db, code, "writing", err);
+
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return result;
+}
+
+int db_write(struct db *db, enum table_kind kind, const void *row, struct err *err)
+{
+	sqlite3_stmt *statement = db->insert[kind];
+	int index = 1;
+
+	for (const struct column *column = tables[kind].columns; column->name; column++, index++) {
+		if (column->text)
+			sqlite3_bind_text(statement, index, column_text(column, row), -1, SQLITE_STATIC);
+		else
+			sqlite3_bind_int64(statement, index, column_number(column, row));
+	}
+	return step_once(db, statement, err);
+}
+
+int db_write_learned(struct db *db, uint64_t file_key, uint64_t build_key, const void *row,
+                     uint32_t row_bytes, struct err *err)
+{
+	sqlite3_bind_int64(db->learn, 1, (int64_t)file_key);
+	sqlite3_bind_int64(db->learn, 2, (int64_t)build_key);
+	sqlite3_bind_blob(db->learn, 3, row, (int)row_bytes, SQLITE_STATIC);
+	return step_once(db, db->learn, err);
+}
+
+int db_prune(struct db *db, int64_t keep_ms, int64_t keep_rows, struct err *err)
+{
+	enum { CHUNK = 4000, CHUNKS_MAX = 25 }; /* the thread has other things to do; the next turn goes on */
+
+	for (size_t i = 0; i < TABLE_COUNT; i++) {
+		const char *name = tables[i].name, *at = tables[i].time;
+		char *sql = xasprintf(
+			"DELETE FROM %s WHERE seq IN (SELECT seq FROM %s WHERE %s < "
+			"(SELECT max(%s) FROM %s) - %lld OR seq <= (SELECT max(seq) FROM %s) - %lld "
+			"LIMIT %d)",
+			name, name, at, at, name, (long long)keep_ms, name, (long long)keep_rows, CHUNK);
+		int code = SQLITE_OK, chunks = 0;
+		do
+			code = run(db, sql, "deleting what is old", err);
+		while (code == SQLITE_OK && ++chunks < CHUNKS_MAX &&
+		       sqlite3_changes(db->handle) == CHUNK);
+		free(sql);
+		if (code != SQLITE_OK)
+			return code;
+	}
+	return SQLITE_OK;
+}

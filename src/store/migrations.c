@@ -1,0 +1,70 @@
+#include "store/db.h"
+
+/*
+ * Steps are only ever added. Each says what its version was when it came; what
+ * a later one needs otherwise is a later step.
+ */
+const struct migration db_migrations[] = {
+	{ "CREATE TABLE decisions("
+	  " seq INTEGER PRIMARY KEY,"
+	  " at_ms INTEGER NOT NULL,"
+	  " id TEXT NOT NULL,"
+	  " kind TEXT NOT NULL,"
+	  " reason TEXT NOT NULL,"
+	  " model TEXT NOT NULL,"
+	  " for_model TEXT NOT NULL,"
+	  " request TEXT NOT NULL,"
+	  " text TEXT NOT NULL,"
+	  " need_bytes INTEGER NOT NULL,"
+	  " room_bytes INTEGER NOT NULL,"
+	  " held_bytes INTEGER NOT NULL,"
+	  " foreign_bytes INTEGER NOT NULL,"
+	  " capacity_bytes INTEGER NOT NULL,"
+	  " measured_bytes INTEGER NOT NULL,"
+	  " wait_ms INTEGER NOT NULL,"
+	  " load_ms INTEGER NOT NULL) STRICT;"
+	  "CREATE INDEX decisions_by_time ON decisions(at_ms);"
+	  "CREATE INDEX decisions_by_model ON decisions(model, at_ms);"
+
+	  "CREATE TABLE requests("
+	  " seq INTEGER PRIMARY KEY,"
+	  " arrived_at_ms INTEGER NOT NULL,"
+	  " id TEXT NOT NULL,"
+	  " model TEXT NOT NULL,"
+	  " key_name TEXT NOT NULL,"
+	  " path TEXT NOT NULL,"
+	  " priority TEXT NOT NULL,"
+	  " outcome TEXT NOT NULL,"
+	  " status INTEGER NOT NULL,"
+	  " wait_ms INTEGER NOT NULL,"
+	  " load_ms INTEGER NOT NULL,"
+	  " first_byte_ms INTEGER NOT NULL,"
+	  " total_ms INTEGER NOT NULL,"
+	  " bytes_in INTEGER NOT NULL,"
+	  " bytes_out INTEGER NOT NULL,"
+	  " tokens_in INTEGER NOT NULL,"
+	  " tokens_out INTEGER NOT NULL) STRICT;"
+	  "CREATE INDEX requests_by_time ON requests(arrived_at_ms);"
+	  "CREATE INDEX requests_by_model ON requests(model, arrived_at_ms);"
+
+	  "CREATE TABLE observations("
+	  " seq INTEGER PRIMARY KEY,"
+	  " at_ms INTEGER NOT NULL,"
+	  " model TEXT NOT NULL,"
+	  " file TEXT NOT NULL,"
+	  " build TEXT NOT NULL,"
+	  " estimate_bytes INTEGER NOT NULL,"
+	  " measured_base_bytes INTEGER NOT NULL,"
+	  " measured_peak_bytes INTEGER NOT NULL,"
+	  " load_ms INTEGER NOT NULL) STRICT;"
+	  "CREATE INDEX observations_by_time ON observations(at_ms);"
+	  "CREATE INDEX observations_by_model ON observations(model, at_ms);"
+
+	  "CREATE TABLE learned("
+	  " file_key INTEGER NOT NULL,"
+	  " build_key INTEGER NOT NULL,"
+	  " row BLOB NOT NULL,"
+	  " PRIMARY KEY (file_key, build_key)) STRICT, WITHOUT ROWID;" },
+};
+
+const int db_version = sizeof(db_migrations) / sizeof(db_migrations[0]);
