@@ -32,11 +32,13 @@ struct store {
 
 	pthread_mutex_t lock;
 	pthread_cond_t work;    /* for the thread: items, or the end */
-	pthread_cond_t answer;  /* for store_load_learned */
+	pthread_cond_t answer;  /* from it: what was learned, or that it ended */
 	struct queue queue;
 	bool hurry;             /* somebody waits for what is queued */
 	bool stopping;
 	bool abandoned;         /* store_close() gave up waiting: call nobody any more */
+	bool calling;           /* a query's `done` runs now */
+	bool finished;
 	struct store_counters counters;
 	struct err errors[ERRORS_MAX];
 	size_t error_count;
@@ -146,10 +148,14 @@ static void answer_query(struct store *store, struct item *item)
 	if (!json)
 		tell(store, SQLITE_ERROR, &err);
 	pthread_mutex_lock(&store->lock);
-	bool abandoned = store->abandoned;
+	bool calling = store->calling = !store->abandoned;
 	pthread_mutex_unlock(&store->lock);
-	if (!abandoned)
+	if (calling)
 		item->done(item->ctx, json);
+	pthread_mutex_lock(&store->lock);
+	store->calling = false;
+	pthread_cond_signal(&store->answer);
+	pthread_mutex_unlock(&store->lock);
 	free(json);
 }
 
@@ -238,6 +244,10 @@ static void *run(void *ctx)
 		}
 	}
 	db_close(&store->db);
+	pthread_mutex_lock(&store->lock);
+	store->finished = true;
+	pthread_cond_signal(&store->answer);
+	pthread_mutex_unlock(&store->lock);
 	return NULL;
 }
 
@@ -267,7 +277,7 @@ static void init_locks(struct store *store)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&store->lock, NULL);
 	pthread_cond_init(&store->work, &monotonic);
-	pthread_cond_init(&store->answer, NULL);
+	pthread_cond_init(&store->answer, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 }
 
@@ -312,16 +322,20 @@ void store_close(struct store *store, int wait_ms)
 	pthread_mutex_lock(&store->lock);
 	store->stopping = true;
 	pthread_cond_signal(&store->work);
+	for (int late = 0; !store->finished && !late;)
+		late = pthread_cond_timedwait(&store->answer, &store->lock, &until);
+	bool finished = store->finished;
+	store->abandoned = !finished;
+	while (store->calling) /* a callback is short, and its caller is not gone yet */
+		pthread_cond_wait(&store->answer, &store->lock);
 	pthread_mutex_unlock(&store->lock);
 
-	if (pthread_clockjoin_np(store->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
-		free_store(store);
+	if (!finished) {
+		pthread_detach(store->thread);
 		return;
 	}
-	pthread_mutex_lock(&store->lock);
-	store->abandoned = true;
-	pthread_mutex_unlock(&store->lock);
-	pthread_detach(store->thread);
+	pthread_join(store->thread, NULL);
+	free_store(store);
 }
 
 static bool put(struct store *store, struct item *item, bool hurry)
