@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/json_text.h"
+
 enum state {
 	STATE_START,          /* the top level's '{' */
 	STATE_VALUE,
@@ -39,45 +41,12 @@ enum state {
 	STATE_BROKEN,
 };
 
-enum kind {
-	KIND_STRING,
-	KIND_NUMBER,
-	KIND_TRUE,
-	KIND_FALSE,
-	KIND_NULL,
-	KIND_CONTAINER,
-};
-
-enum key {
-	KEY_OTHER,
-	KEY_MODEL,
-	KEY_STREAM,
-	KEY_KEEP_ALIVE,
-	KEY_OPTIONS,
-	KEY_OPTIONS_NUM_PREDICT,
-	KEY_FIRST_REPLY,
-	KEY_LAST_REPLY = KEY_FIRST_REPLY + 4,
-	KEY_FIRST_PROMPT,
-	KEY_LAST_PROMPT = KEY_FIRST_PROMPT + 11,
-	KEY_COUNT,
-};
-
-static const char *const keys[] = {
-	[KEY_MODEL] = "model",
-	[KEY_STREAM] = "stream",
-	[KEY_KEEP_ALIVE] = "keep_alive",
-	[KEY_OPTIONS] = "options",
-	[KEY_FIRST_REPLY] = "max_tokens", "max_completion_tokens", "max_output_tokens",
-	"n_predict", "num_predict",
-	[KEY_FIRST_PROMPT] = "messages", "prompt", "input", "system", "tools", "content",
-	"query", "documents", "suffix", "input_prefix", "input_suffix", "input_extra",
-};
-_Static_assert(sizeof(keys) / sizeof(keys[0]) == KEY_COUNT, "each key has its name");
-_Static_assert(KEY_COUNT <= 32, "each key has its bit in seen");
+_Static_assert(BODY_KEY_COUNT <= 32, "each key has its bit in seen");
 
 void body_scan_init(struct body_scan *scan)
 {
-	*scan = (struct body_scan){ .state = STATE_START, .facts = { .reply_tokens = -1 } };
+	*scan = (struct body_scan){ .state = STATE_START };
+	body_facts_init(&scan->facts);
 }
 
 static void fail(struct body_scan *scan, const char *fault)
@@ -95,33 +64,20 @@ static bool in_object(const struct body_scan *scan)
 /* Are the keys of this level ours to read: the top, or its "options"? */
 static bool level_is_read(const struct body_scan *scan)
 {
-	return scan->depth == 1 || (scan->depth == 2 && scan->outer_key == KEY_OPTIONS && in_object(scan));
+	return scan->depth == 1 || (scan->depth == 2 && scan->outer_key == BODY_KEY_OPTIONS && in_object(scan));
 }
 
-/* --- what the text of a key or value says --- */
-
-static enum key find_key(const struct body_scan *scan)
-{
-	struct str text = { scan->text, scan->length };
-
-	if (scan->too_long)
-		return KEY_OTHER;
-	if (scan->depth == 2)
-		return str_is(text, "num_predict") ? KEY_OPTIONS_NUM_PREDICT : KEY_OTHER;
-	for (int key = KEY_MODEL; key < KEY_COUNT; key++)
-		if (keys[key] && str_is(text, keys[key]))
-			return (enum key)key;
-	return KEY_OTHER;
-}
+/* --- ends of keys and values --- */
 
 static void key_ended(struct body_scan *scan)
 {
 	scan->state = STATE_COLON;
-	scan->key = KEY_OTHER;
+	scan->key = BODY_KEY_OTHER;
 	if (!level_is_read(scan))
 		return;
-	enum key key = find_key(scan);
-	if (key != KEY_OTHER && (scan->seen >> key & 1)) {
+	struct str text = { scan->text, scan->length };
+	enum body_key key = scan->too_long ? BODY_KEY_OTHER : body_key_find(text, scan->depth == 2);
+	if (key != BODY_KEY_OTHER && (scan->seen >> key & 1)) {
 		fail(scan, "this key comes twice");
 		return;
 	}
@@ -129,88 +85,26 @@ static void key_ended(struct body_scan *scan)
 	scan->key = (uint8_t)key;
 }
 
-static void note_model(struct body_scan *scan, uint64_t end)
-{
-	struct body_facts *facts = &scan->facts;
-
-	if (scan->kind == KIND_NULL)
-		return;
-	if (scan->kind != KIND_STRING) {
-		fail(scan, "\"model\" is not a string");
-	} else if (scan->too_long) {
-		fail(scan, "the model's name is too long");
-	} else if (memchr(scan->text, '\0', scan->length)) {
-		fail(scan, "a NUL in the model's name");
-	} else {
-		facts->has_model = true;
-		memcpy(facts->model, scan->text, scan->length);
-		facts->model[scan->length] = '\0';
-		facts->model_at = scan->value_at;
-		facts->model_length = end - scan->value_at;
-	}
-}
-
-static void note_reply_tokens(struct body_scan *scan)
-{
-	uint64_t tokens = INT32_MAX;
-	struct str text = { scan->text, scan->length };
-
-	if (scan->kind != KIND_NUMBER)
-		return;
-	/* Digits alone; so many that they do not fit mean as much as we can say. */
-	for (size_t i = 0; i < text.length; i++)
-		if (text.data[i] < '0' || text.data[i] > '9')
-			return;
-	if (!scan->too_long)
-		str_to_u64(text, &tokens);
-	if (tokens > INT32_MAX)
-		tokens = INT32_MAX;
-	if ((int64_t)tokens > scan->facts.reply_tokens)
-		scan->facts.reply_tokens = (int64_t)tokens;
-}
-
-/* 0, "0", "0s", "0m0s": every digit is a zero. */
-static void note_keep_alive(struct body_scan *scan)
-{
-	bool has_zero = false;
-
-	if (scan->kind == KIND_NULL)
-		return;
-	scan->facts.keep_alive = KEEP_ALIVE_SET;
-	if (scan->too_long || (scan->kind != KIND_STRING && scan->kind != KIND_NUMBER))
-		return;
-	for (uint32_t i = 0; i < scan->length; i++) {
-		if (scan->text[i] >= '1' && scan->text[i] <= '9')
-			return;
-		has_zero |= scan->text[i] == '0';
-	}
-	if (has_zero)
-		scan->facts.keep_alive = KEEP_ALIVE_ZERO;
-}
-
 /* A value ended; `end` is the offset behind it. */
 static void value_ended(struct body_scan *scan, uint64_t end)
 {
-	enum key key = (enum key)scan->key;
+	enum body_key key = (enum body_key)scan->key;
 
 	scan->state = scan->depth == 0 ? STATE_DONE : STATE_AFTER_VALUE;
 	scan->capturing = false;
-	if (scan->depth == 0 || !level_is_read(scan) || key == KEY_OTHER)
+	if (scan->depth == 0 || !level_is_read(scan) || key == BODY_KEY_OTHER)
 		return;
-	scan->key = KEY_OTHER;
-	if (key == KEY_MODEL) {
-		note_model(scan, end);
-	} else if (key == KEY_STREAM) {
-		scan->facts.has_stream = scan->kind == KIND_TRUE || scan->kind == KIND_FALSE;
-		scan->facts.stream = scan->kind == KIND_TRUE;
-	} else if (key == KEY_KEEP_ALIVE) {
-		note_keep_alive(scan);
-	} else if (key == KEY_OPTIONS_NUM_PREDICT ||
-	           (key >= KEY_FIRST_REPLY && key <= KEY_LAST_REPLY)) {
-		note_reply_tokens(scan);
-	} else if (key >= KEY_FIRST_PROMPT) {
-		scan->facts.prompt_bytes += end - scan->value_at;
-	}
+	scan->key = BODY_KEY_OTHER;
+	struct body_value value = {
+		.kind = (enum body_value_kind)scan->kind,
+		.text = { scan->text, scan->length },
+		.too_long = scan->too_long,
+		.at = scan->value_at,
+		.length = end - scan->value_at,
+	};
+	const char *fault = body_facts_note(&scan->facts, key, &value);
+	if (fault)
+		fail(scan, fault);
 }
 
 /* --- containers and the beginnings of values --- */
@@ -223,7 +117,7 @@ static void open_container(struct body_scan *scan, bool is_object)
 	}
 	if (scan->depth == 1)
 		scan->outer_key = scan->key;
-	scan->key = KEY_OTHER;
+	scan->key = BODY_KEY_OTHER;
 	uint64_t bit = UINT64_C(1) << (scan->depth % 64);
 	if (is_object)
 		scan->objects[scan->depth / 64] |= bit;
@@ -236,10 +130,10 @@ static void open_container(struct body_scan *scan, bool is_object)
 static void close_container(struct body_scan *scan)
 {
 	scan->depth--;
-	scan->kind = KIND_CONTAINER;
+	scan->kind = BODY_VALUE_CONTAINER;
 	if (scan->depth == 1) {
 		scan->key = scan->outer_key;
-		scan->outer_key = KEY_OTHER;
+		scan->outer_key = BODY_KEY_OTHER;
 	}
 	value_ended(scan, scan->offset + 1);
 }
@@ -254,15 +148,15 @@ static void begin_text(struct body_scan *scan, bool capturing)
 static void begin_string(struct body_scan *scan, bool is_key)
 {
 	bool is_wanted = is_key ? level_is_read(scan)
-	                        : scan->key == KEY_MODEL || scan->key == KEY_KEEP_ALIVE;
+	                        : scan->key == BODY_KEY_MODEL || scan->key == BODY_KEY_KEEP_ALIVE;
 
 	begin_text(scan, is_wanted);
 	scan->is_key = is_key;
-	scan->kind = KIND_STRING;
+	scan->kind = BODY_VALUE_STRING;
 	scan->state = STATE_STRING;
 }
 
-static void begin_literal(struct body_scan *scan, enum kind kind, const char *rest)
+static void begin_literal(struct body_scan *scan, enum body_value_kind kind, const char *rest)
 {
 	scan->kind = (uint8_t)kind;
 	scan->literal = rest;
@@ -271,7 +165,7 @@ static void begin_literal(struct body_scan *scan, enum kind kind, const char *re
 
 static void capture(struct body_scan *scan, const char *bytes, size_t count)
 {
-	size_t limit = scan->is_key ? BODY_SCAN_KEY_MAX : BODY_SCAN_MODEL_MAX;
+	size_t limit = scan->is_key ? BODY_KEY_MAX : BODY_MODEL_MAX;
 
 	if (!scan->capturing)
 		return;
@@ -285,9 +179,9 @@ static void capture(struct body_scan *scan, const char *bytes, size_t count)
 
 static void begin_number(struct body_scan *scan, char c)
 {
-	scan->kind = KIND_NUMBER;
+	scan->kind = BODY_VALUE_NUMBER;
 	scan->is_key = false;
-	begin_text(scan, scan->key != KEY_OTHER);
+	begin_text(scan, scan->key != BODY_KEY_OTHER);
 	capture(scan, &c, 1);
 	scan->state = c == '-' ? STATE_MINUS : c == '0' ? STATE_ZERO : STATE_INTEGER;
 }
@@ -307,13 +201,13 @@ static void begin_value(struct body_scan *scan, char c)
 		begin_string(scan, false);
 		return;
 	case 't':
-		begin_literal(scan, KIND_TRUE, "rue");
+		begin_literal(scan, BODY_VALUE_TRUE, "rue");
 		return;
 	case 'f':
-		begin_literal(scan, KIND_FALSE, "alse");
+		begin_literal(scan, BODY_VALUE_FALSE, "alse");
 		return;
 	case 'n':
-		begin_literal(scan, KIND_NULL, "ull");
+		begin_literal(scan, BODY_VALUE_NULL, "ull");
 		return;
 	default:
 		if (c == '-' || (c >= '0' && c <= '9'))
@@ -325,35 +219,11 @@ static void begin_value(struct body_scan *scan, char c)
 
 /* --- strings --- */
 
-#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
-
-/* Non-zero where a byte of `word` is below `limit` (at most 0x80); exact for the lowest such byte. */
-static uint64_t bytes_below(uint64_t word, unsigned limit)
-{
-	return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);
-}
-
-/* How many bytes from `at` stand for themselves in a string. */
-static size_t plain_run(const char *at, size_t count)
-{
-	size_t i = 0;
-
-	for (; count - i >= 8; i += 8) {
-		uint64_t word;
-		memcpy(&word, at + i, 8);
-		if (bytes_below(word, 0x20) | bytes_below(word ^ EACH_BYTE('"'), 1) |
-		    bytes_below(word ^ EACH_BYTE('\\'), 1) | (word & EACH_BYTE(0x80)))
-			break;
-	}
-	for (; i < count; i++) {
-		unsigned char c = (unsigned char)at[i];
-		if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\')
-			break;
-	}
-	return i;
-}
-
-/* The first byte of a sequence says how many follow and where the second must lie. */
+/*
+ * A sequence that json_plain_run() did not take is wrong, or cut by the end of the
+ * slice: then byte by byte. The first says how many follow and where the second
+ * must lie.
+ */
 static void begin_utf8(struct body_scan *scan, unsigned char c)
 {
 	scan->utf8_low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
@@ -632,7 +502,7 @@ bool body_scan_feed(struct body_scan *scan, struct str bytes)
 
 	while (at < bytes.length && scan->state != STATE_BROKEN) {
 		if (scan->state == STATE_STRING && scan->utf8_left == 0) {
-			size_t run = plain_run(bytes.data + at, bytes.length - at);
+			size_t run = json_plain_run(bytes.data + at, bytes.length - at);
 			capture(scan, bytes.data + at, run);
 			at += run;
 			scan->offset += run;

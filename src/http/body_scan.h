@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "http/body_facts.h"
 
 /*
  * body_scan - reads a JSON request body as it arrives, without making a tree.
@@ -14,8 +15,7 @@
  * scanner is fed slices of any size, keeps a few hundred bytes of state, and
  * touches each byte about once. It validates all of JSON and UTF-8, so that a
  * bad body is refused here with line and column, before a model is loaded for
- * it; and it notes the few facts the gateway needs, with the model's place in
- * the bytes so that its name can be replaced and all else go through untouched.
+ * it; and it notes the few facts the gateway needs (body_facts.h).
  *
  * A key counts as what it spells after its escapes, as the engine will read it.
  * A key noted here that comes twice is refused: two readers could pick
@@ -23,38 +23,7 @@
  * BODY_SCAN_DEPTH_MAX. Lone surrogates are refused, as engines do.
  */
 
-enum {
-	BODY_SCAN_DEPTH_MAX = 128,
-	BODY_SCAN_MODEL_MAX = 256,  /* bytes of a model's name after its escapes */
-	BODY_SCAN_KEY_MAX = 24,
-};
-
-enum keep_alive_wish {
-	KEEP_ALIVE_ABSENT,
-	KEEP_ALIVE_ZERO,            /* Ollama's way to say: unload it now */
-	KEEP_ALIVE_SET,
-};
-
-struct body_facts {
-	bool has_model;
-	char model[BODY_SCAN_MODEL_MAX + 1]; /* unescaped, terminated; holds no NUL */
-	uint64_t model_at;          /* offset of its opening quote in the body */
-	uint64_t model_length;      /* with both quotes, as it stands in the body */
-	bool has_stream, stream;
-	/*
-	 * The largest of max_tokens, max_completion_tokens, max_output_tokens,
-	 * n_predict, num_predict and options.num_predict, at most INT32_MAX; -1
-	 * where none was said or none bounds (negative, not an integer).
-	 */
-	int64_t reply_tokens;
-	enum keep_alive_wish keep_alive;
-	/*
-	 * Of the values of messages, prompt, input, system, tools, content, query,
-	 * documents, suffix, input_prefix, input_suffix and input_extra: a token is
-	 * at least a byte, so this bounds them from above.
-	 */
-	uint64_t prompt_bytes;
-};
+enum { BODY_SCAN_DEPTH_MAX = 128 };
 
 struct body_scan {
 	struct body_facts facts;
@@ -74,7 +43,7 @@ struct body_scan {
 	uint8_t key, outer_key;     /* whose value is being read: here, and at the top level */
 	uint8_t kind;               /* of that value */
 	bool is_key, capturing, too_long;
-	char text[BODY_SCAN_MODEL_MAX + 1];
+	char text[BODY_MODEL_MAX];
 };
 
 void body_scan_init(struct body_scan *scan);

@@ -1,27 +1,53 @@
 #include "http/json_text.h"
 
-#include <stddef.h>
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
 
-/* Length of the UTF-8 sequence at the front of `text`; 0 where there is no valid one. */
-static size_t sequence_length(struct str text)
+#include "http/utf8.h"
+
+#define EACH_BYTE(b) (UINT64_C(0x0101010101010101) * (b))
+
+/* Marks bytes of `word` below `limit` (at most 0x80); exact for the lowest of them. */
+static uint64_t bytes_below(uint64_t word, unsigned limit)
 {
-	const unsigned char *at = (const unsigned char *)text.data;
-	size_t length = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-
-	if (length == 1)
-		return 1;
-	if (at[0] < 0xc2 || at[0] > 0xf4 || length > text.length)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-	bool is_surrogate = at[0] == 0xed && at[1] >= 0xa0;
-	bool is_beyond = at[0] == 0xf4 && at[1] >= 0x90;
-	return is_overlong || is_surrogate || is_beyond ? 0 : length;
+	return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);
 }
 
-static void append_byte(struct buf *out, char c)
+/* Marks the bytes that do not simply stand for themselves in a string. */
+static uint64_t special_bytes(uint64_t word)
+{
+	return bytes_below(word, 0x20) | bytes_below(word ^ EACH_BYTE('"'), 1) |
+	       bytes_below(word ^ EACH_BYTE('\\'), 1) | (word & EACH_BYTE(0x80));
+}
+
+size_t json_plain_run(const char *text, size_t count)
+{
+	size_t i = 0;
+
+	while (i < count) {
+		if (count - i >= 8) {
+			uint64_t word, special;
+			memcpy(&word, text + i, 8);
+			special = special_bytes(htole64(word));
+			if (!special) {
+				i += 8;
+				continue;
+			}
+			i += (size_t)__builtin_ctzll(special) / 8;
+		}
+		unsigned char c = (unsigned char)text[i];
+		if (c < 0x20 || c == '"' || c == '\\')
+			break;
+		size_t length = utf8_length(text + i, count - i);
+		if (length == 0)
+			break;
+		i += length;
+	}
+	return i;
+}
+
+static void append_escaped(struct buf *out, char c)
 {
 	switch (c) {
 	case '"':
@@ -42,24 +68,21 @@ static void append_byte(struct buf *out, char c)
 	default:
 		break;
 	}
-	if ((unsigned char)c < 0x20 || c == 0x7f)
+	if ((unsigned char)c < 0x20)
 		buf_printf(out, "\\u%04x", (unsigned)c);
 	else
-		buf_append_char(out, c);
+		buf_append_str(out, STR("\\ufffd")); /* it is not UTF-8 */
 }
 
 void json_append_string(struct buf *out, struct str text)
 {
 	buf_append_char(out, '"');
 	while (text.length > 0) {
-		size_t length = sequence_length(text);
+		size_t length = json_plain_run(text.data, text.length);
+		buf_append(out, text.data, length);
 		if (length == 0) {
-			buf_append_str(out, STR("\\ufffd"));
+			append_escaped(out, text.data[0]);
 			length = 1;
-		} else if (length == 1) {
-			append_byte(out, text.data[0]);
-		} else {
-			buf_append(out, text.data, length);
 		}
 		text = (struct str){ text.data + length, text.length - length };
 	}

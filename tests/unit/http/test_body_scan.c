@@ -160,8 +160,8 @@ static void limits_are_exact(void **state)
 {
 	(void)state;
 
-	assert_true(scan_name_of(BODY_SCAN_MODEL_MAX));
-	assert_false(scan_name_of(BODY_SCAN_MODEL_MAX + 1));
+	assert_true(scan_name_of(BODY_MODEL_MAX));
+	assert_false(scan_name_of(BODY_MODEL_MAX + 1));
 	assert_true(scan_depth_of(BODY_SCAN_DEPTH_MAX));
 	assert_false(scan_depth_of(BODY_SCAN_DEPTH_MAX + 1));
 }

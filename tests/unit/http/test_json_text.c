@@ -16,7 +16,7 @@ static void what_json_forbids_is_escaped(void **state)
 	(void)state;
 
 	expect(STR("a\"b\\c/"), "\"a\\\"b\\\\c/\"");
-	expect(STR("\n\r\t\001\0\x7f"), "\"\\n\\r\\t\\u0001\\u0000\\u007f\"");
+	expect(STR("\n\r\t\001\0\x7f"), "\"\\n\\r\\t\\u0001\\u0000\x7f\"");
 	expect(STR(""), "\"\"");
 }
 

@@ -1,0 +1,104 @@
+#include "http/body_facts.h"
+
+#include <string.h>
+
+static const char *const keys[] = {
+	[BODY_KEY_MODEL] = "model",
+	[BODY_KEY_STREAM] = "stream",
+	[BODY_KEY_KEEP_ALIVE] = "keep_alive",
+	[BODY_KEY_OPTIONS] = "options",
+	[BODY_KEY_FIRST_REPLY] = "max_tokens", "max_completion_tokens", "max_output_tokens",
+	"n_predict", "num_predict",
+	[BODY_KEY_FIRST_PROMPT] = "messages", "prompt", "input", "system", "tools", "content",
+	"query", "documents", "suffix", "input_prefix", "input_suffix", "input_extra",
+};
+_Static_assert(sizeof(keys) / sizeof(keys[0]) == BODY_KEY_COUNT, "each key has its name");
+
+void body_facts_init(struct body_facts *facts)
+{
+	*facts = (struct body_facts){ .reply_tokens = -1 };
+}
+
+enum body_key body_key_find(struct str name, bool in_options)
+{
+	if (in_options)
+		return str_is(name, "num_predict") ? BODY_KEY_OPTIONS_NUM_PREDICT : BODY_KEY_OTHER;
+	for (int key = BODY_KEY_MODEL; key < BODY_KEY_COUNT; key++)
+		if (keys[key] && str_is(name, keys[key]))
+			return (enum body_key)key;
+	return BODY_KEY_OTHER;
+}
+
+static const char *note_model(struct body_facts *facts, const struct body_value *value)
+{
+	if (value->kind == BODY_VALUE_NULL)
+		return NULL;
+	if (value->kind != BODY_VALUE_STRING)
+		return "\"model\" is not a string";
+	if (value->too_long)
+		return "the model's name is too long";
+	if (value->text.length > 0 && memchr(value->text.data, '\0', value->text.length))
+		return "a NUL in the model's name";
+	facts->has_model = true;
+	str_copy(facts->model, sizeof(facts->model), value->text);
+	facts->model_at = value->at;
+	facts->model_length = value->length;
+	return NULL;
+}
+
+static void note_reply_tokens(struct body_facts *facts, const struct body_value *value)
+{
+	uint64_t tokens = INT32_MAX;
+
+	if (value->kind != BODY_VALUE_NUMBER)
+		return;
+	/* Digits alone; so many that they do not fit mean as much as we can say. */
+	for (size_t i = 0; i < value->text.length; i++)
+		if (value->text.data[i] < '0' || value->text.data[i] > '9')
+			return;
+	if (!value->too_long)
+		str_to_u64(value->text, &tokens);
+	if (tokens > INT32_MAX)
+		tokens = INT32_MAX;
+	if ((int64_t)tokens > facts->reply_tokens)
+		facts->reply_tokens = (int64_t)tokens;
+}
+
+/* 0, "0", "0s", "0m0s": every digit is a zero. */
+static void note_keep_alive(struct body_facts *facts, const struct body_value *value)
+{
+	bool has_text = value->kind == BODY_VALUE_STRING || value->kind == BODY_VALUE_NUMBER;
+	bool has_zero = false;
+
+	if (value->kind == BODY_VALUE_NULL)
+		return;
+	facts->keep_alive = KEEP_ALIVE_SET;
+	if (value->too_long || !has_text)
+		return;
+	for (size_t i = 0; i < value->text.length; i++) {
+		if (value->text.data[i] >= '1' && value->text.data[i] <= '9')
+			return;
+		has_zero |= value->text.data[i] == '0';
+	}
+	if (has_zero)
+		facts->keep_alive = KEEP_ALIVE_ZERO;
+}
+
+const char *body_facts_note(struct body_facts *facts, enum body_key key,
+                            const struct body_value *value)
+{
+	if (key == BODY_KEY_MODEL)
+		return note_model(facts, value);
+	if (key == BODY_KEY_STREAM) {
+		facts->has_stream = value->kind == BODY_VALUE_TRUE || value->kind == BODY_VALUE_FALSE;
+		facts->stream = value->kind == BODY_VALUE_TRUE;
+	} else if (key == BODY_KEY_KEEP_ALIVE) {
+		note_keep_alive(facts, value);
+	} else if (key == BODY_KEY_OPTIONS_NUM_PREDICT ||
+	           (key >= BODY_KEY_FIRST_REPLY && key <= BODY_KEY_LAST_REPLY)) {
+		note_reply_tokens(facts, value);
+	} else if (key >= BODY_KEY_FIRST_PROMPT) {
+		facts->prompt_bytes += value->length;
+	}
+	return NULL;
+}
