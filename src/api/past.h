@@ -12,7 +12,7 @@
  * Two rings of fixed size; the older ones are in the history. Names are copied,
  * because a key or a path dies with its exchange.
  */
-enum { PAST_DECISIONS = 512, PAST_REQUESTS = 256 };
+enum { PAST_DECISIONS = 1024, PAST_REQUESTS = 256 };
 
 struct past_request {
 	struct exchange_end end; /* `key` and `path` are NULL here */

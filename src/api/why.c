@@ -19,8 +19,11 @@ static json_t *plan_json(const struct api *api, const struct plan *plan, const c
 		                                "prefill_lost_ms", 0));
 	}
 	plan_text(plan, name, &api->names, &text);
+	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
+	bool waits = plan->fits == FITS_NOT_NOW;
 	json_object_set_new(json, "model", json_name(name));
-	json_object_set_new(json, "fits", json_string(fits_name(plan->fits)));
+	json_object_set_new(json, "fits", json_string(fits_name(waits ? FITS_AFTER_EVICTION : plan->fits)));
+	json_object_set_new(json, "waits", json_boolean(waits));
 	json_object_set_new(json, "need_bytes", json_integer(plan->need_bytes));
 	json_object_set_new(json, "peak_bytes", json_integer(plan->peak_bytes));
 	json_object_set_new(json, "free_bytes", json_integer(plan->free_bytes));
@@ -71,14 +74,28 @@ void handle_plan(struct api *api, struct call *call, const char *name)
 
 /* ---- decisions ---- */
 
+static int newest_first(const void *a, const void *b)
+{
+	const struct decision *x = a, *y = b;
+	return x->sequence < y->sequence ? 1 : x->sequence > y->sequence ? -1 : 0;
+}
+
+enum { ABOUT_MAX = 2 * DECISIONS_KEPT };
+
+/* The last decisions about a model, and those by which others made room for it; newest first. */
 static json_t *model_decisions(const struct api *api, uint32_t model)
 {
-	struct decision kept[DECISIONS_KEPT];
+	struct decision about[ABOUT_MAX];
+	const struct decision *decision;
 	json_t *array = json_array();
 
-	uint32_t count = arbiter_decisions(api->host.arbiter(api->host.ctx), model, kept);
+	uint32_t count = arbiter_decisions(api->host.arbiter(api->host.ctx), model, about);
+	for (uint64_t i = 0; (decision = past_decision(&api->past, i)) && count < ABOUT_MAX; i++)
+		if (decision->for_model == model && decision->model != model)
+			about[count++] = *decision;
+	qsort(about, count, sizeof(about[0]), newest_first);
 	for (uint32_t i = 0; i < count; i++)
-		json_array_append_new(array, api_decision_json(api, &kept[i]));
+		json_array_append_new(array, api_decision_json(api, &about[i]));
 	return array;
 }
 

@@ -1,0 +1,143 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "api/memory.h"
+#include "app/cli.h"
+#include "app/cli_client.h"
+#include "app/cli_json.h"
+#include "app/cli_table.h"
+#include "base/units.h"
+#include "probe/sample.h"
+
+static const struct cli_option memory_options[] = {
+	{ "root", 0, CLI_TEXT, "DIR", "read a recorded machine (DIR/proc, DIR/sys) instead of asking the daemon" },
+	{ 0 },
+};
+
+/* One reading of the machine, judged by itself. */
+static int read_machine(const char *root, json_t **out)
+{
+	struct sample sample = { 0 };
+	struct err err;
+
+	if (sample_read(root, &sample, &err) < 0)
+		return cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text);
+	*out = memory_json(&(struct memory_input){ .sample = &sample,
+		                                   .baseline_bytes = -1,
+		                                   .reserve_bytes = sample_default_reserve(&sample),
+		                                   .limit_bytes = INT64_MAX });
+	return CLI_DONE;
+}
+
+static void print_sizes(const json_t *pool)
+{
+	static const struct {
+		const char *key, *label, *what;
+	} rows[] = {
+		{ "size_bytes", "size", "all there is" },
+		{ "capacity_bytes", "capacity", "less the reserve that stays free" },
+		{ "usable_bytes", "usable", "what models should take at most" },
+		{ "unreclaimable_bytes", "in use", "what the kernel could not take back" },
+		{ "foreign_bytes", "foreign", "of that, by others than our engines" },
+		{ "claimed_bytes", "claimed", "held by our engines" },
+		{ "free_bytes", "free", "the largest need that would be admitted now" },
+	};
+	char size[UNITS_TEXT];
+
+	cli_put(json_text(pool, "name"));
+	putchar('\n');
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		printf("  %-10s %10s  %s\n", rows[i].label, units_size(size, json_int(pool, rows[i].key)),
+		       rows[i].what);
+}
+
+static void print_views(const json_t *pool)
+{
+	char size[UNITS_TEXT];
+	const json_t *view;
+	size_t i;
+
+	json_array_foreach(json_object_get(pool, "views"), i, view)
+		if (strcmp(json_text(view, "used_as"), "cap") == 0) {
+			printf("  %-10s %10s  cap: ", "", units_size(size, json_int(view, "bytes")));
+			cli_put(json_text(view, "name"));
+			putchar('\n');
+		}
+}
+
+static void print_owners(const json_t *owners)
+{
+	static const char *const columns[] = { "OWNER", "KIND", ">CLAIM", ">MEASURED", NULL };
+	struct buf out = BUF_INIT;
+	struct table table;
+	const json_t *owner;
+	size_t i;
+
+	table_begin(&table, columns);
+	json_array_foreach(owners, i, owner) {
+		table_add(&table, "%s", json_text(owner, "name"));
+		table_add(&table, "%s", json_text(owner, "kind"));
+		table_add_size(&table, json_int(owner, "claim_bytes"));
+		table_add_size(&table, json_int(owner, "measured_bytes"));
+	}
+	table_end(&table, &out);
+	printf("\n%s", buf_cstr(&out));
+	buf_release(&out);
+}
+
+static void print_memory(const json_t *memory)
+{
+	const json_t *pool, *warning;
+	size_t i;
+
+	json_array_foreach(json_object_get(memory, "pools"), i, pool) {
+		print_sizes(pool);
+		print_views(pool);
+	}
+	print_owners(json_object_get(memory, "owners"));
+	json_array_foreach(json_object_get(memory, "warnings"), i, warning) {
+		printf("\n%s", i == 0 ? "note: " : "      ");
+		cli_put(json_text(warning, "message"));
+	}
+	if (json_array_size(json_object_get(memory, "warnings")))
+		putchar('\n');
+	if (!json_yes(memory, "daemon"))
+		puts("\nno daemon was asked: this is one reading of the machine");
+}
+
+static int run_memory(const struct cli_args *args)
+{
+	const struct cli_value *root = cli_value(args, "root");
+	json_t *memory;
+	int code;
+
+	/* An address that was given is meant; what is only searched for may be absent. */
+	if (root->given)
+		code = read_machine(root->text, &memory);
+	else if (args->url || args->socket || client_reachable(args))
+		code = client_get(args, "/api/v1/memory", &memory);
+	else
+		code = read_machine("", &memory);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(memory);
+	print_memory(memory);
+	json_decref(memory);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_memory = {
+	.name = "memory",
+	.operands = "",
+	.summary = "the ledger: every byte by its owner",
+	.help = "Shows how much memory there is, how much of it models may use, who has what, and which\n"
+	        "cap binds. With the daemon it is its ledger; without one it is a reading of the machine.\n\n"
+	        "Examples:\n"
+	        "  cotenant memory\n"
+	        "  cotenant memory --json | jq '.owners[] | select(.kind == \"instance\")'",
+	.options = memory_options,
+	.reads = true,
+	.asks = true,
+	.run = run_memory,
+};
