@@ -92,6 +92,9 @@ void launch_add(const struct launch_request *request, const struct conf_strings 
 /* Has the user given one of these flags (separated by blanks) in `args`? */
 bool args_have(const struct conf_strings *args, const char *flags);
 
+/* llama-server's own physical batch, in tokens. */
+enum { LLAMA_UBATCH = 512 };
+
 extern const struct adapter adapter_llama;
 extern const struct adapter adapter_command;
 

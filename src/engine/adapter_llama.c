@@ -6,9 +6,6 @@
 
 #include "engine/adapter.h"
 
-/* From this physical batch on an encoder must be told: a text that is longer is refused. */
-enum { UBATCH_DEFAULT = 512 };
-
 static const struct route_row routes[] = {
 	{ "POST /v1/chat/completions", ROUTE_WORK, false },
 	{ "POST /chat/completions", ROUTE_WORK, false },
@@ -158,7 +155,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		add_number(model, argv, "-c --ctx-size", "-c",
 		           (uint64_t)request->context_tokens * request->slots);
 	add_number(model, argv, "-np --parallel", "-np", request->slots);
-	if (request->is_encoder && request->context_tokens > UBATCH_DEFAULT) {
+	/* An encoder refuses a text that is longer than one physical batch. */
+	if (request->is_encoder && request->context_tokens > LLAMA_UBATCH) {
 		add_number(model, argv, "-b --batch-size", "-b", request->context_tokens);
 		add_number(model, argv, "-ub --ubatch-size", "-ub", request->context_tokens);
 	}
@@ -166,7 +164,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
 		unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);
 		/* A quantised V cache is refused without it. */
-		unless_given(model, argv, "-fa --flash-attn", "-fa", "on");
+		if (!strstr(model->kv_type, "f16") && strcmp(model->kv_type, "f32") != 0)
+			unless_given(model, argv, "-fa --flash-attn", "-fa", "on");
 	}
 	/* It compares with what it sees of the machine and knows nothing of the others: the ledger decides. */
 	unless_given(model, argv, "-fit --fit", "-fit", "off");

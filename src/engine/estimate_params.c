@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "engine/adapter.h"
 
 static bool kv_type(const char *name, enum kv_cache_type *out)
 {
@@ -118,4 +119,21 @@ void engine_estimate_params(const struct conf_model *model, int64_t context, int
 		if (i + 1 < model->args.count)
 			take_pair(model->args.items[i], model->args.items[i + 1], out);
 	}
+}
+
+int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
+                    struct estimate *out, struct err *err)
+{
+	struct estimate_params params;
+
+	engine_estimate_params(model, context, slots, &params);
+	int code = estimate_file(model->file, &params, out, err);
+	if (code < 0 || !out->is_encoder || context <= LLAMA_UBATCH)
+		return code;
+	if (!args_have(&model->args, "-b --batch-size"))
+		params.batch = context;
+	if (!args_have(&model->args, "-ub --ubatch-size"))
+		params.ubatch = context;
+	params.embeddings = true;
+	return estimate_file(model->file, &params, out, err);
 }

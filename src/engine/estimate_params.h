@@ -18,4 +18,11 @@
 void engine_estimate_params(const struct conf_model *model, int64_t context, int64_t slots,
                             struct estimate_params *out);
 
+/*
+ * The footprint of a model's file so launched. An encoder is started with a
+ * physical batch that takes its longest text, which only the file tells.
+ */
+int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
+                    struct estimate *out, struct err *err);
+
 #endif

@@ -368,10 +368,9 @@ static void turn(struct loop *loop)
 /* Nothing of the daemon's stays open: a held pipe would look like a daemon that still lives. */
 static void let_go_of_files(int socket)
 {
-	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
 	if (socket != SOCKET_FD && dup3(socket, SOCKET_FD, O_CLOEXEC) < 0)
 		_exit(1);
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd <= 2; fd++)
 		if (null_fd >= 0)
 			dup2(null_fd, fd);

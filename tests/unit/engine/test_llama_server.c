@@ -38,6 +38,21 @@ static void it_gets_ready_with_our_flags(void **state)
 	}
 }
 
+static void an_embedding_model_is_known_by_its_file(void **state)
+{
+	struct bench *bench = *state;
+
+	if (!getenv("COTENANT_TEST_ENCODER"))
+		skip();
+	real_model(bench, getenv("COTENANT_TEST_ENCODER"), "");
+	spawn(bench);
+	WAIT(ready);
+	struct str log = supervisor_log(bench->supervisor, &bench->conf->models[0]);
+	assert_non_null(memmem(log.data, log.length, "n_ubatch              = 1024", 28));
+	supervisor_stop(bench->supervisor, bench->id);
+	WAIT(gone);
+}
+
 static void its_complaints_are_understood(void **state)
 {
 	struct bench *bench = *state;
@@ -61,6 +76,7 @@ int main(void)
 {
 	const struct CMUnitTest all[] = {
 		BENCH_TEST(it_gets_ready_with_our_flags),
+		BENCH_TEST(an_embedding_model_is_known_by_its_file),
 		BENCH_TEST(its_complaints_are_understood),
 	};
 	if (!getenv("COTENANT_TEST_LLAMA") || !getenv("COTENANT_TEST_GGUF"))
