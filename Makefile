@@ -1,7 +1,7 @@
 # The verbs. How things are built stands in the meson.build files, what a verb does in its tool;
 # everything that is made lies in build*/ or in the cache (COTENANT_CACHE, else ~/.cache/cotenant).
 
-.PHONY: all deps demo check e2e e2e-long fuzz asan tsan fmt lint install clean help
+.PHONY: all deps demo check e2e e2e-long fuzz bench asan tsan fmt lint install clean help
 
 all: ## build the program: build/cotenant
 	@tools/install-deps build
@@ -24,6 +24,9 @@ e2e-long: ## storms, cycles and soaks on top
 
 fuzz: ## libFuzzer: T=target (default: each in turn), SECS=60
 	@tools/fuzz $(or $(T),all) $(or $(SECS),60)
+
+bench: ## what a request, a chunk, a parked request, a swap cost; writes bench/results.md
+	@bench/run
 
 asan tsan: ## build-asan/cotenant, build-tsan/cotenant: clang with the sanitizers
 	@tools/install-deps build test

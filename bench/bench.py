@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""bench.py: what a request, a chunk, a parked request and a swap cost the daemon. Writes bench/results.md.
+
+Counts, not times, wherever a count tells: instructions (callgrind) and system calls (strace), each
+as the difference of two run lengths, so that the start cancels out. The engine is the stand-in of the tests.
+"""
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "e2e")]
+from harness import MODELS, PROGRAM, Daemon, Stream, chat, config, fake, free_port, models, wait_for  # noqa: E402
+
+import http.client  # noqa: E402
+
+REQUESTS, CHUNKS = 500, 1000
+KIB, MIB = 1024, 1 << 20
+
+
+@contextlib.contextmanager
+def daemon(catalogue, wrap=(), ready=20, **more):
+    folder = tempfile.mkdtemp(prefix="ct-")
+    port = free_port()
+    one = Daemon(PROGRAM, folder, config(port, catalogue, **more), port, wrap=wrap)
+    try:
+        one.wait_ready(ready)
+        yield one
+        one.stop(60)
+    finally:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def requests(one, count):
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=120)
+    for _ in range(count):
+        answer = chat(one, "short", connection=connection)
+        assert answer.status == 200, answer
+    connection.close()
+
+
+def chunks(one, name):
+    stream = Stream(one, name)
+    lines, clean = stream.rest()
+    assert clean
+    return len(lines)
+
+
+CATALOGUE = {"short": fake(args="--chunk-ms 0"),
+             "stream1": fake(args=f"--chunk-ms 1 --chunks {CHUNKS}"),
+             "stream2": fake(args=f"--chunk-ms 1 --chunks {2 * CHUNKS}")}
+
+
+def instructions(load):
+    """Instructions of the daemon's own process over its whole life."""
+    with tempfile.TemporaryDirectory() as folder:
+        wrap = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={folder}/%p"]
+        with daemon(CATALOGUE, wrap, 120) as one:
+            chat(one, "short")
+            pid = one.process.pid
+            load(one)
+        text = pathlib.Path(folder, str(pid)).read_text()
+        return int(re.search(r"Collected : (\d+)", text).group(1))
+
+
+def system_calls(load):
+    """System calls of the daemon's threads while `load` ran."""
+    with daemon(CATALOGUE) as one, tempfile.NamedTemporaryFile("r") as out:
+        for name in CATALOGUE:
+            chat(one, name)
+        strace = subprocess.Popen(["strace", "-f", "-c", "-o", out.name, "-p", str(one.process.pid)],
+                                  stderr=subprocess.PIPE, text=True)
+        assert "attached" in strace.stderr.readline()
+        load(one)
+        strace.terminate()
+        strace.wait()
+        return int(re.findall(r"^100\.00\s+\S+\s+(?:\S+\s+)?(\d+)\s+(?:\d+\s+)?total", out.read(), re.M)[0])
+
+
+def per(measure, small, large, count):
+    return (measure(large) - measure(small)) / count
+
+
+def status(one, field):
+    with open(f"/proc/{one.process.pid}/status") as file:
+        return int(dict(line.split(":", 1) for line in file)[field].split()[0]) * KIB
+
+
+def at_rest():
+    with daemon({"a": fake(load_ms=4000, slots=64, queue=2048)}, limits={"requests": 4096}) as one:
+        time.sleep(2)
+        rest = {field: status(one, field) for field in ("VmRSS", "RssAnon")}
+        one.get("/api/v1/plan?model=a")
+        time.sleep(0.5)
+        rest["after a plan"] = status(one, "RssAnon")
+        before = status(one, "VmRSS")
+        streams = [Stream(one, "a") for _ in range(1000)]
+        wait_for("all to be parked", lambda: models(one)["a"]["queued"] >= 990)
+        rest["parked"] = (status(one, "VmRSS") - before) / 1000
+        for stream in streams:
+            stream.rest()
+        return rest
+
+
+def swap(load_ms, swaps=20):
+    """Milliseconds to the first byte of an answer that needs a swap, beyond what the engine's load takes."""
+    catalogue = {name: fake(load_ms=load_ms, footprint_mib=300, args="--chunk-ms 0") for name in "ab"}
+    with daemon(catalogue, limit_mib=500) as one:
+        chat(one, "a")
+        over = []
+        for i in range(swaps):
+            begin = time.monotonic()
+            assert chat(one, "ba"[i % 2]).status == 200
+            over.append(1e3 * (time.monotonic() - begin) - load_ms)
+        return min(over), statistics.median(over), max(over)
+
+
+def main():
+    rest = at_rest()
+    rows = [
+        ("VmRSS at rest", f"{rest['VmRSS'] / MIB:.1f} MiB", "8 MiB"),
+        ("RssAnon at rest", f"{rest['RssAnon'] / MIB:.1f} MiB", "3 MiB"),
+        ("RssAnon after a plan", f"{rest['after a plan'] / MIB:.1f} MiB", "as at rest"),
+        ("a parked request", f"{rest['parked'] / KIB:.1f} KiB", "4 KiB and its body"),
+        ("system calls, a request", f"{per(system_calls, lambda o: requests(o, REQUESTS), lambda o: requests(o, 2 * REQUESTS), REQUESTS):.1f}", ""),
+        ("system calls, a chunk", f"{per(system_calls, lambda o: chunks(o, 'stream1'), lambda o: chunks(o, 'stream2'), CHUNKS):.1f}", ""),
+        ("instructions, a request", f"{per(instructions, lambda o: requests(o, REQUESTS), lambda o: requests(o, 2 * REQUESTS), REQUESTS):,.0f}", ""),
+        ("instructions, a chunk", f"{per(instructions, lambda o: chunks(o, 'stream1'), lambda o: chunks(o, 'stream2'), CHUNKS):,.0f}", ""),
+    ]
+    for load_ms in (137, 503):
+        low, middle, high = swap(load_ms)
+        rows.append((f"a swap beyond a load of {load_ms} ms", f"{low:.1f} / {middle:.1f} / {high:.1f} ms", "20 ms"))
+    with open("/proc/cpuinfo") as file:
+        cpu = re.search(r"model name\s*: (.*)", file.read()).group(1)
+    text = ["# Results", "", f"{datetime.date.today()}, {platform.machine()}, {cpu}, {os.cpu_count()} cores, "
+            f"Linux {platform.release()}. Made by `make bench`; bench/README.md tells how.", "",
+            "| | measured | aim |", "|---|---|---|"]
+    text += [f"| {what} | {value} | {aim} |" for what, value, aim in rows]
+    (ROOT / "bench" / "results.md").write_text("\n".join(text) + "\n")
+    print("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()
