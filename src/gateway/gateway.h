@@ -29,7 +29,7 @@ struct uv_loop_s;
 
 /* How a dispatched or abandoned request ended, for the arbiter, history and metrics. */
 struct exchange_end {
-	struct id ticket;          /* ID_NONE where it never had one */
+	struct id ticket;          /* ID_NONE: it never had one, or the arbiter ended it itself (REJECT) */
 	uint64_t sequence;
 	uint32_t model;            /* MODEL_NONE where it named none */
 	const struct conf_key *key;
@@ -50,7 +50,10 @@ struct gateway_host {
 	void *ctx;
 	/* A new request for the arbiter; the ticket is open. */
 	void (*on_request)(void *ctx, struct id ticket, const struct request_spec *spec);
-	/* It ended on this side. `gone`: the arbiter has not been answered yet (client left or body broke). */
+	/*
+	 * A request for work ended on this side, for whatever reason. With a ticket the arbiter is to be
+	 * told: FINISHED where it was dispatched, else GONE. The ticket is closed when this returns.
+	 */
 	void (*on_end)(void *ctx, const struct exchange_end *end);
 	/* Where an instance listens. */
 	bool (*endpoint)(void *ctx, struct id instance, struct endpoint *out);
@@ -63,7 +66,9 @@ struct gateway_host {
 	 * telling line, the file's fault. Writes "" where nothing is known.
 	 */
 	void (*explain)(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
-	/* A request for our own endpoints, or an engine's change route to be translated. */
+	/* How much of the time since `since_us` the instance took to load, in µs. NULL: not told. */
+	int64_t (*load_us)(void *ctx, struct id instance, int64_t since_us);
+	/* A request for our own endpoints. */
 	void (*on_call)(void *ctx, struct call *call);
 	/* A fresh public sequence number. */
 	uint64_t (*sequence)(void *ctx);
@@ -84,6 +89,11 @@ void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
 /* No new connections; idle ones close; running exchanges go on. */
 void gateway_drain(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
+/* The first TCP port listened on, 0 where there is none. */
+uint16_t gateway_port(const struct gateway *gateway);
+/* An instance is told to stop: connections kept to it are closed, so that they do not hold it up. */
+void gateway_forget_instance(struct gateway *gateway, struct id instance);
+/* Ends everything that is left. The loop must run once more before it is closed. */
 void gateway_free(struct gateway *gateway);
 
 /* A live exchange, for the list of requests. Strings are borrowed during the call. */

@@ -62,6 +62,19 @@ static bool refuse(struct who *out, int status, const char *code, const char *te
 	return false;
 }
 
+bool who_refuse_page(struct who *out)
+{
+	return refuse(out, 403, "origin_not_allowed",
+	              "pages of this Origin may not use this server; add it to 'cors' in "
+	              "cotenant.yaml if they may");
+}
+
+bool who_refuse_use(struct who *out)
+{
+	return refuse(out, 403, "admin_needed",
+	              "this needs role admin: use the control socket, or a key of that role");
+}
+
 /* ---- Host and Origin ---- */
 
 /* Does the Host name the very address that the client reached? */
@@ -137,11 +150,10 @@ static bool comes_from_a_right_place(const struct who_rules *rules, const struct
 		              "cotenant.yaml if it is");
 	if (!ask->origin.data || is_allowed_origin(rules, ask, out))
 		return true;
-	if (ask->deed == DEED_LOOK || ask->deed == DEED_HEALTH)
-		return true; /* the page cannot read the answer without our leave */
-	return refuse(out, 403, "origin_not_allowed",
-	              "pages of this Origin may not use this server; add it to 'cors' in "
-	              "cotenant.yaml if they may");
+	if (ask->deed != DEED_LOOK && ask->deed != DEED_HEALTH)
+		return who_refuse_page(out);
+	out->foreign_page = true; /* it cannot read the answer without our leave */
+	return true;
 }
 
 /* ---- keys ---- */
@@ -269,8 +281,7 @@ bool who_may(const struct who_rules *rules, const struct who_ask *ask, struct wh
 	if (!comes_from_a_right_place(rules, ask, out) || !find_role(rules, ask, out))
 		return false;
 	if (ask->deed == DEED_CHANGE && out->role != CONF_ROLE_ADMIN)
-		return refuse(out, 403, "admin_needed",
-		              "this needs role admin: use the control socket, or a key of that role");
+		return who_refuse_use(out);
 	bool changes = ask->deed == DEED_CHANGE || ask->deed == DEED_COMMAND;
 	if (changes && ask->has_body && !is_json(ask->content_type))
 		return refuse(out, 415, "unsupported_media_type",

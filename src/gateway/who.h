@@ -50,6 +50,7 @@ struct who {
 	enum conf_role role;
 	const struct conf_key *key; /* NULL: none was used */
 	struct str allow_origin;    /* for Access-Control-Allow-Origin; "" = send none */
+	bool foreign_page;          /* its Origin may look and no more */
 	int status;                 /* where refused: 401, 403, 415 */
 	const char *code, *text;
 	bool ask_password;          /* 401: a browser may ask its user */
@@ -60,6 +61,10 @@ bool who_may(const struct who_rules *rules, const struct who_ask *ask, struct wh
 
 /* May a page of that origin ask at all (a preflight)? Host is checked, too. */
 bool who_may_preflight(const struct who_rules *rules, const struct who_ask *ask, struct who *out);
+
+/* The refusals of one who turns out to want more than a look: of a foreign page, of role use. */
+bool who_refuse_page(struct who *out);
+bool who_refuse_use(struct who *out);
 
 /* May the key use that model? Every key may that names none. */
 bool who_may_use(const struct conf_key *key, const struct conf_model *model);

@@ -1,6 +1,7 @@
 #ifndef IO_REACTOR_H
 #define IO_REACTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,10 +23,11 @@ struct reactor {
 	struct uv_loop_s *loop;
 	char *scratch;
 	uint32_t streams; /* that are not yet freed; each is one descriptor at most */
+	bool released;    /* it goes with the last of them */
 };
 
 struct reactor *reactor_new(struct uv_loop_s *loop);
-/* Every stream of it must be closed, and the loop have run since, so that none is left. */
+/* Every stream of it must be closed; it goes when the loop has let the last one go. */
 void reactor_free(struct reactor *reactor);
 
 #endif

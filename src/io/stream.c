@@ -71,7 +71,9 @@ void reactor_free(struct reactor *reactor)
 {
 	if (!reactor)
 		return;
-	assert(reactor->streams == 0);
+	reactor->released = true;
+	if (reactor->streams > 0)
+		return; /* the last of them frees it */
 	free(reactor->scratch);
 	free(reactor);
 }
@@ -101,12 +103,15 @@ static void on_handle_closed(uv_handle_t *handle)
 {
 	struct stream *stream = handle->data;
 
+	struct reactor *reactor = stream->reactor;
+
 	if (--stream->handles > 0)
 		return;
-	stream->reactor->streams--;
 	buf_release(&stream->flying);
 	buf_release(&stream->queued);
 	free(stream);
+	if (--reactor->streams == 0 && reactor->released)
+		reactor_free(reactor);
 }
 
 static void close_handles(struct stream *stream, bool reset)

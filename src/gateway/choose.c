@@ -1,0 +1,231 @@
+/*
+ * Everything that refuses a request for what it asks stands here, before a
+ * ticket is taken: so what the arbiter sees are requests that make sense.
+ */
+#include "gateway/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/routes.h"
+
+/* ---- which model ---- */
+
+static void read_facts(struct exchange *exchange)
+{
+	const struct body_facts *facts = intake_facts(&exchange->intake);
+
+	exchange->may_stream = exchange->shape->streams_unless_told;
+	if (!facts)
+		return;
+	if (facts->has_model && !exchange->asked)
+		exchange->asked = xstrdup(facts->model);
+	if (facts->has_stream)
+		exchange->may_stream = facts->stream;
+	intake_forget_facts(&exchange->intake);
+}
+
+/* The names a client may use, for a refusal: as many as there is room for. */
+static void list_models(const struct exchange *exchange, struct buf *out)
+{
+	const struct conf *conf = exchange->conf;
+	size_t shown = 0;
+
+	for (size_t i = 0; i < conf->model_count && buf_length(out) < 400; i++) {
+		if (!who_may_use(exchange->key, &conf->models[i]))
+			continue;
+		buf_printf(out, "%s%s", shown ? ", " : "", conf->models[i].name);
+		shown++;
+	}
+	if (shown == 0)
+		buf_append_str(out, STR("none"));
+}
+
+static bool refuse_nameless(struct exchange *exchange)
+{
+	struct failure failure;
+	struct buf names = BUF_INIT;
+
+	list_models(exchange, &names);
+	failure_set(&failure, 400, "model_missing", "the request names no model; there are: %s",
+	            buf_cstr(&names));
+	failure.param = "model";
+	buf_release(&names);
+	exchange_refuse(exchange, &failure);
+	return false;
+}
+
+static bool refuse_unknown(struct exchange *exchange, const char *near)
+{
+	struct failure failure;
+
+	failure_set(&failure, 404, "model_not_found", "model '%.*s' does not exist%s%s",
+	            BODY_MODEL_MAX, exchange->asked, *near ? "; did you mean: " : "", near);
+	failure.param = "model";
+	exchange_refuse_as(exchange, FAIL_UNKNOWN_MODEL, &failure);
+	return false;
+}
+
+static bool refuse_model(struct exchange *exchange)
+{
+	struct failure failure;
+
+	failure_set(&failure, 403, "model_not_allowed", "this API key may not use model '%s'",
+	            exchange_model(exchange)->name);
+	exchange_refuse(exchange, &failure);
+	return false;
+}
+
+/* False: the exchange has ended. */
+static bool find_model(struct exchange *exchange)
+{
+	const struct conf *conf = exchange->conf;
+	struct buf near = BUF_INIT;
+
+	if (!exchange->asked) {
+		if (!exchange->shape->model_optional || conf->model_count != 1)
+			return refuse_nameless(exchange);
+		exchange->model = 0;
+	} else {
+		int index = conf_resolve(conf, str_from(exchange->asked), &near);
+		if (index < 0) {
+			refuse_unknown(exchange, buf_cstr(&near));
+			buf_release(&near);
+			return false;
+		}
+		exchange->model = (uint32_t)index;
+	}
+	buf_release(&near);
+	return who_may_use(exchange->key, exchange_model(exchange)) || refuse_model(exchange);
+}
+
+/* ---- what is done with it ---- */
+
+static void refuse_who(struct exchange *exchange, bool (*refuse)(struct who *out))
+{
+	struct failure failure;
+	struct who who;
+
+	refuse(&who);
+	failure_set(&failure, who.status, who.code, "%s", who.text);
+	exchange_refuse(exchange, &failure);
+}
+
+static void look(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+
+	exchange->is_look = true;
+	if (host->loaded(host->ctx, exchange->model, &exchange->instance))
+		relay_start(exchange);
+	else
+		exchange_fail(exchange, FAIL_NOT_LOADED, NULL);
+}
+
+/* An engine's own way to load, unload or alter itself would go past the arbiter. */
+static void refuse_change(struct exchange *exchange)
+{
+	struct failure failure;
+	const char *model = exchange_model(exchange)->name;
+
+	failure_set(&failure, 400, "engine_change",
+	            "%s %.*s would change the engine of model '%s' behind our back; try: cotenant "
+	            "load %s, cotenant unload %s, or its entry in cotenant.yaml",
+	            method_text(exchange->method), STR_ARG(exchange->engine_path), model, model,
+	            model);
+	exchange_refuse(exchange, &failure);
+}
+
+static void on_verdict(void *owner, struct id ticket, const struct action *action)
+{
+	struct exchange *exchange = owner;
+
+	(void)ticket;
+	if (action->type == ACTION_DISPATCH) {
+		exchange->instance = action->instance;
+		exchange->dispatched_at_us = boot_now_us();
+		relay_start(exchange);
+		return;
+	}
+	if (action->type == ACTION_REJECT)
+		exchange->ticket = ID_NONE; /* the arbiter ended it and knows */
+	exchange_fail(exchange, (enum fail)action->fail, action);
+}
+
+static const struct ticket_handler ticket_handler = { on_verdict };
+
+static uint32_t key_index(const struct exchange *exchange)
+{
+	return exchange->key ? (uint32_t)(exchange->key - exchange->conf->keys) + 1 : 0;
+}
+
+static void set_class(struct exchange *exchange, struct request_spec *spec)
+{
+	const struct conf_model *model = exchange_model(exchange);
+	const struct conf_key *key = exchange->key;
+	struct str method = str_from(method_text(exchange->method));
+
+	spec->priority = model->priority;
+	spec->weight_milli = model->weight_milli;
+	if (key && spec->priority < key->priority_max)
+		spec->priority = key->priority_max;
+	if (key && spec->weight_milli > key->weight_max_milli)
+		spec->weight_milli = key->weight_max_milli;
+	if (spec->priority < PRIORITY_BACKGROUND &&
+	    route_is_background(model, method, exchange->engine_path))
+		spec->priority = PRIORITY_BACKGROUND;
+	exchange->priority = spec->priority;
+}
+
+static void set_first_sign(struct exchange *exchange)
+{
+	int64_t after_us = exchange_model(exchange)->early_headers_after_us;
+
+	if (exchange->may_stream && exchange->shape->stream != STREAM_NONE && after_us >= 0)
+		exchange->sign_at_us = exchange->arrived_at_us + after_us;
+}
+
+static void work(struct exchange *exchange)
+{
+	struct gateway *gateway = exchange->gateway;
+	struct request_spec spec = {
+		.sequence = exchange->sequence,
+		.model = exchange->model,
+		.kind = REQUEST_INFER,
+		.key = key_index(exchange),
+		.deadline_at_us = exchange->deadline_us
+			? exchange->arrived_at_us + exchange->deadline_us : INT64_MAX,
+	};
+
+	exchange->ticket = ticket_open(gateway->tickets, &ticket_handler, exchange);
+	if (id_is_none(exchange->ticket)) {
+		exchange_fail(exchange, FAIL_TABLE_FULL, NULL);
+		return;
+	}
+	exchange->stage = STAGE_WAITING;
+	set_class(exchange, &spec);
+	set_first_sign(exchange);
+	relay_rearm(exchange);
+	gateway->host.on_request(gateway->host.ctx, exchange->ticket, &spec);
+}
+
+void exchange_choose(struct exchange *exchange)
+{
+	read_facts(exchange);
+	if (!find_model(exchange))
+		return;
+	enum route route = route_of(exchange_model(exchange),
+	                            str_from(method_text(exchange->method)), exchange->engine_path);
+
+	if (route != ROUTE_LOOK && exchange->foreign_page)
+		refuse_who(exchange, who_refuse_page);
+	else if (route == ROUTE_CHANGE && exchange->role != CONF_ROLE_ADMIN)
+		refuse_who(exchange, who_refuse_use);
+	else if (route == ROUTE_CHANGE)
+		refuse_change(exchange);
+	else if (route == ROUTE_LOOK)
+		look(exchange);
+	else
+		work(exchange);
+}

@@ -1,0 +1,104 @@
+#ifndef GATEWAY_EXCHANGE_H
+#define GATEWAY_EXCHANGE_H
+
+#include "gateway/answer.h"
+#include "gateway/reception.h"
+#include "gateway/upstream.h"
+#include "http/sse.h"
+
+/*
+ * exchange - one request for a model, from its head to the end of its answer.
+ *
+ *   reading -> waiting -> running -> ended
+ *
+ * While reading, the body comes in and names the model; a request that must be
+ * refused is refused at the end of it. While waiting the exchange holds a
+ * ticket and the client's connection, and nothing else but the bytes to be
+ * sent. Running begins with the arbiter's dispatch (a look at a loaded model
+ * runs at once and has no ticket) and relays the engine's answer as it comes.
+ *
+ * It ends exactly once, by one of exchange_end() and exchange_fail(); a client
+ * that leaves ends it, unless the model's `on_disconnect: finish` says that the
+ * engine is to be heard to its end.
+ */
+struct exchange {
+	struct list node;
+	struct gateway *gateway;
+	struct client *client;       /* NULL: it left, and the engine finishes for nobody */
+	const struct conf *conf;     /* the one it began with */
+	uint32_t model;              /* MODEL_NONE until it is known */
+	enum exchange_stage stage;
+	struct id ticket;
+	struct id instance;
+	uint64_t sequence;
+	const struct conf_key *key;
+	uint32_t priority;
+	char *path;
+	char *asked;                 /* the model's name as the client wrote it; NULL */
+
+	enum method method;
+	const struct api_shape *shape;
+	enum conf_role role;
+	bool foreign_page;           /* see struct who */
+	bool may_stream;             /* the client asked for a stream */
+	bool is_look;
+	int64_t deadline_us;         /* from arrival; 0 = none */
+	struct buf head;             /* for the engine, but for its end */
+	struct str engine_path;      /* within `path` */
+	struct intake intake;
+
+	struct upstream *upstream;
+	struct stream_reader reader; /* of what the engine answers */
+	struct buf error;            /* what an engine said instead of a stream, behind our own head */
+	int engine_status;           /* 0 until its head came */
+	bool engine_streams;         /* it answers with the stream that was asked for */
+	bool early;                  /* our own head and keep-alives came first */
+	bool is_stream;              /* what goes to the client is a stream of events */
+	bool stalled;                /* the client takes nothing */
+	const char *broke;           /* what the engine did instead of answering; NULL */
+	int64_t sign_at_us;          /* when the next sign of life is due; INT64_MAX = never */
+	int64_t stalled_at_us;
+
+	int status;                  /* of the answer; 0 = none yet */
+	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us;
+	int64_t bytes_out;
+};
+
+enum { SIGN_EVERY_US = 10 * 1000 * 1000 };
+
+/* ---- exchange.c: the life ---- */
+
+void exchange_take(struct client *client, const struct reception *reception);
+/* The answer went out whole. */
+void exchange_end(struct exchange *exchange);
+/* It ends without, or in the middle of, an answer. `action`: the verdict, or NULL. */
+void exchange_fail(struct exchange *exchange, enum fail fail, const struct action *action);
+/* The same where this request itself is at fault; the arbiter's list has no name for it. */
+void exchange_refuse(struct exchange *exchange, const struct failure *failure);
+void exchange_refuse_as(struct exchange *exchange, enum fail fail, const struct failure *failure);
+/* Its client is gone. */
+void exchange_abandon(struct exchange *exchange);
+/* The gateway goes away. Nobody is told but the shell. */
+void exchange_drop(struct exchange *exchange);
+
+const struct conf_model *exchange_model(const struct exchange *exchange); /* NULL until known */
+
+/* ---- choose.c: which model, and what is done with it ---- */
+
+/* The body is in. Goes on to a look, to a ticket, or ends in a refusal. */
+void exchange_choose(struct exchange *exchange);
+
+/* ---- relay.c: from the dispatch on ---- */
+
+/* To the engine of exchange->instance. */
+void relay_start(struct exchange *exchange);
+/* The client took what was pending. */
+void relay_drained(struct exchange *exchange);
+/* The client's alarm: a sign of life, a deadline, or a client that takes nothing. */
+void relay_alarm(struct exchange *exchange);
+/* Set the alarm for what is due next. */
+void relay_rearm(struct exchange *exchange);
+/* What is sent of a failure where the answer has begun: one event, where it is a stream. */
+void relay_say_failure(struct exchange *exchange, const struct failure *failure);
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * From the dispatch on. Nothing of an answer is kept here: what one read of the
+ * engine brought is written to the client at once, and while the client does
+ * not take it the engine is not read.
+ */
+#include "gateway/exchange.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/units.h"
+
+enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, NUMBER_TEXT = 24 };
+
+/* ---- alarms ---- */
+
+void relay_rearm(struct exchange *exchange)
+{
+	int64_t at_us = INT64_MAX;
+
+	if (!exchange->client)
+		return;
+	if (!exchange->first_byte_at_us) {
+		at_us = exchange->sign_at_us;
+		if (exchange->deadline_us &&
+		    exchange->arrived_at_us + exchange->deadline_us < at_us)
+			at_us = exchange->arrived_at_us + exchange->deadline_us;
+	}
+	int64_t stall_us = exchange_model(exchange)->stall_timeout_us;
+	if (exchange->stalled && stall_us > 0 && exchange->stalled_at_us + stall_us < at_us)
+		at_us = exchange->stalled_at_us + stall_us;
+	if (at_us == INT64_MAX) {
+		client_alarm(exchange->client, 0);
+		return;
+	}
+	int64_t left_us = at_us - boot_now_us();
+	client_alarm(exchange->client, left_us > 0 ? (uint64_t)(left_us / US_PER_MS) + 1 : 1);
+}
+
+static void begin_early(struct exchange *exchange)
+{
+	exchange->early = true;
+	exchange->is_stream = true;
+	exchange->status = 200;
+	stream_reader_init(&exchange->reader, exchange->shape->stream);
+	answer_begin(exchange->client, 200, stream_content_type(exchange->shape->stream),
+	             ANSWER_UNKNOWN, NULL, 0);
+}
+
+static void give_sign(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct buf sign = BUF_INIT;
+	char text[160] = "";
+
+	exchange->sign_at_us = boot_now_us() + SIGN_EVERY_US;
+	if (!exchange->early)
+		begin_early(exchange);
+	else if (client_pending(exchange->client))
+		return; /* it has not even taken the last one */
+	host->progress(host->ctx, exchange->ticket, exchange->model, text, sizeof(text));
+	stream_keep_alive(&sign, exchange->shape->stream,
+	                  str_from(exchange->asked ? exchange->asked : ""), str_from(text));
+	struct str part = buf_str(&sign);
+	answer_write(exchange->client, &part, 1);
+	buf_release(&sign);
+}
+
+void relay_alarm(struct exchange *exchange)
+{
+	int64_t now_us = boot_now_us();
+	bool waits = !exchange->first_byte_at_us;
+
+	if (waits && exchange->deadline_us &&
+	    now_us >= exchange->arrived_at_us + exchange->deadline_us) {
+		exchange_fail(exchange, FAIL_DEADLINE, NULL);
+		return;
+	}
+	int64_t stall_us = exchange_model(exchange)->stall_timeout_us;
+	if (exchange->stalled && stall_us > 0 && now_us >= exchange->stalled_at_us + stall_us) {
+		client_close(exchange->client); /* it is as good as gone */
+		return;
+	}
+	if (waits && now_us >= exchange->sign_at_us)
+		give_sign(exchange);
+	relay_rearm(exchange);
+}
+
+/* ---- back-pressure ---- */
+
+static void on_pause(void *ctx)
+{
+	struct exchange *exchange = ctx;
+
+	if (!exchange->client)
+		return;
+	answer_flush(exchange->client);
+	if (exchange->stalled || !client_pending(exchange->client))
+		return;
+	exchange->stalled = true;
+	exchange->stalled_at_us = boot_now_us();
+	upstream_pause(exchange->upstream);
+	relay_rearm(exchange);
+}
+
+void relay_drained(struct exchange *exchange)
+{
+	if (!exchange->stalled)
+		return;
+	exchange->stalled = false;
+	relay_rearm(exchange);
+	upstream_resume(exchange->upstream);
+}
+
+/* ---- the answer's head ---- */
+
+static uint32_t time_fields(const struct exchange *exchange, struct head_field fields[EXTRA_MAX],
+                            char texts[EXTRA_MAX][NUMBER_TEXT])
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	uint32_t count = 0;
+
+	if (exchange->is_look)
+		return 0;
+	int64_t wait_us = exchange->dispatched_at_us - exchange->arrived_at_us;
+	snprintf(texts[count], NUMBER_TEXT, "%lld", (long long)(wait_us / US_PER_MS));
+	fields[count] = (struct head_field){ STR("X-Cotenant-Wait-Ms"), str_from(texts[count]) };
+	count++;
+	if (!host->load_us)
+		return count;
+	int64_t load_us = host->load_us(host->ctx, exchange->instance, exchange->arrived_at_us);
+	snprintf(texts[count], NUMBER_TEXT, "%lld", (long long)(load_us / US_PER_MS));
+	fields[count] = (struct head_field){ STR("X-Cotenant-Load-Ms"), str_from(texts[count]) };
+	return count + 1;
+}
+
+/* Where our own head went out before, the times are one comment, in forms that have comments. */
+static void write_times(struct exchange *exchange)
+{
+	enum stream_form form = exchange->shape->stream;
+	struct head_field fields[EXTRA_MAX];
+	char texts[EXTRA_MAX][NUMBER_TEXT];
+	struct buf line = BUF_INIT, comment = BUF_INIT;
+
+	if (form != STREAM_SSE && form != STREAM_ANTHROPIC)
+		return;
+	uint32_t count = time_fields(exchange, fields, texts);
+	for (uint32_t i = 0; i < count; i++)
+		buf_printf(&line, "%s%.*s: %.*s", i ? ", " : "", STR_ARG(fields[i].name),
+		           STR_ARG(fields[i].value));
+	sse_comment(&comment, buf_str(&line));
+	struct str part = buf_str(&comment);
+	answer_write(exchange->client, &part, 1);
+	buf_release(&line);
+	buf_release(&comment);
+}
+
+static bool is_event_stream(const struct exchange *exchange, const struct message *head)
+{
+	if (head->status != 200 || exchange->shape->stream == STREAM_NONE)
+		return false;
+	struct str parameters;
+	struct str type = str_trim(str_cut(message_header(head, "Content-Type"), ';', &parameters));
+	return str_equal_nocase(type, str_from(stream_content_type(exchange->shape->stream)));
+}
+
+static void on_head(void *ctx, const struct message *head, enum body_kind kind, int64_t length)
+{
+	struct exchange *exchange = ctx;
+	struct head_field fields[EXTRA_MAX];
+	char texts[EXTRA_MAX][NUMBER_TEXT];
+	bool streams = is_event_stream(exchange, head);
+
+	exchange->first_byte_at_us = boot_now_us();
+	exchange->engine_status = head->status;
+	exchange->engine_streams = streams;
+	if (exchange->early) {
+		if (exchange->client && streams)
+			write_times(exchange);
+		relay_rearm(exchange);
+		return;
+	}
+	exchange->status = head->status;
+	exchange->is_stream = streams;
+	stream_reader_init(&exchange->reader, streams ? exchange->shape->stream : STREAM_NONE);
+	if (!exchange->client)
+		return;
+	uint32_t count = time_fields(exchange, fields, texts);
+	answer_relay(exchange->client, head, kind, length, fields, count);
+	relay_rearm(exchange);
+}
+
+/* ---- the answer's body ---- */
+
+/* What came behind our own head and is no stream cannot go through as it is. */
+static bool is_collected(const struct exchange *exchange)
+{
+	return exchange->early && !exchange->engine_streams;
+}
+
+static void collect(struct exchange *exchange, const struct str *parts, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (buf_length(&exchange->error) + parts[i].length <= ERROR_BYTES_MAX)
+			buf_append_str(&exchange->error, parts[i]);
+}
+
+static void on_body(void *ctx, const struct str *parts, uint32_t count)
+{
+	struct exchange *exchange = ctx;
+
+	if (is_collected(exchange)) {
+		collect(exchange, parts, count);
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		stream_reader_feed(&exchange->reader, parts[i]);
+		exchange->bytes_out += (int64_t)parts[i].length;
+	}
+	if (exchange->client)
+		answer_write(exchange->client, parts, count);
+}
+
+static void on_end(void *ctx)
+{
+	struct exchange *exchange = ctx;
+	struct failure failure;
+
+	if (!is_collected(exchange)) {
+		exchange_end(exchange);
+		return;
+	}
+	failure_set(&failure, exchange->engine_status >= 400 ? exchange->engine_status : 502,
+	            "engine_error", "the engine of model '%s' answered %d: %.400s",
+	            exchange_model(exchange)->name, exchange->engine_status,
+	            buf_cstr(&exchange->error));
+	exchange_refuse(exchange, &failure);
+}
+
+static void on_failed(void *ctx, const char *what)
+{
+	struct exchange *exchange = ctx;
+
+	exchange->broke = what;
+	exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
+}
+
+void relay_say_failure(struct exchange *exchange, const struct failure *failure)
+{
+	struct buf event = BUF_INIT;
+
+	if (!exchange->is_stream || !answer_is_open(exchange->client))
+		return;
+	failure_event(&event, exchange->shape->api, exchange->shape->stream,
+	              stream_reader_between_events(&exchange->reader), failure);
+	struct str part = buf_str(&event);
+	answer_write(exchange->client, &part, 1);
+	buf_release(&event);
+}
+
+/* ---- the beginning ---- */
+
+static const struct upstream_events upstream_events = {
+	.on_head = on_head,
+	.on_body = on_body,
+	.on_pause = on_pause,
+	.on_end = on_end,
+	.on_failed = on_failed,
+};
+
+void relay_start(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct str head = buf_str(&exchange->head);
+	struct upstream_request request = {
+		.instance = exchange->instance,
+		.method = exchange->method,
+		.body = &exchange->intake,
+	};
+
+	assert(!exchange->upstream);
+	exchange->stage = STAGE_RUNNING;
+	if (!host->endpoint(host->ctx, exchange->instance, &request.endpoint)) {
+		exchange->broke = "is not there any more";
+		exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
+		return;
+	}
+	head.length -= 2; /* the blank line: more fields follow */
+	request.head = head;
+	exchange->upstream =
+		upstream_start(exchange->gateway, &request, &upstream_events, exchange);
+	buf_release(&exchange->head);
+}

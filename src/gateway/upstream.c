@@ -1,0 +1,350 @@
+#include "gateway/upstream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "http/body.h"
+
+enum {
+	SLICE_BYTES = 64 * 1024,
+	TRIES_MAX = 2,
+	BUSY_MS = 10,         /* a unix socket whose queue of connections is full */
+	BUSY_TRIES_MAX = 500,
+};
+
+struct upstream {
+	struct gateway *gateway;
+	const struct upstream_events *events;
+	void *ctx;
+	struct endpoint endpoint;
+	uint64_t server;      /* the instance, for the pool */
+	enum method method;
+	struct buf head;      /* as it is sent */
+	struct intake *body;
+	struct stream *stream;
+	uint64_t sent;        /* of the body */
+	uint64_t fetch_at;    /* where the piece begins that is being fetched */
+	uint8_t tries;
+	uint16_t busy_tries;
+	bool head_sent;
+	bool fetching;        /* a piece of the body is read from its file */
+	bool answered;        /* a byte came */
+	bool headed;          /* the head of the answer was handed out */
+	bool keep_alive;
+	struct buf in;        /* of a head that is not complete */
+	size_t scanned;
+	struct body_decoder decoder;
+};
+
+static void connect_anew(struct upstream *upstream);
+static void send_more(struct upstream *upstream);
+
+static uint64_t server_of(struct id instance)
+{
+	return (uint64_t)instance.index << 32 | instance.generation;
+}
+
+static void fail(struct upstream *upstream, const char *what)
+{
+	upstream->events->on_failed(upstream->ctx, what);
+}
+
+static void fail_or_try_again(struct upstream *upstream, const char *what)
+{
+	if (upstream->answered || upstream->tries >= TRIES_MAX) {
+		fail(upstream, what);
+		return;
+	}
+	stream_close(upstream->stream);
+	connect_anew(upstream);
+	send_more(upstream);
+}
+
+/* ---- sending ---- */
+
+static bool is_sent(const struct upstream *upstream)
+{
+	return upstream->head_sent && upstream->sent == (uint64_t)upstream->body->length;
+}
+
+static void write_slice(struct upstream *upstream, struct str slice)
+{
+	struct str parts[2] = { buf_str(&upstream->head), slice };
+
+	if (upstream->head_sent)
+		stream_write(upstream->stream, parts + 1, 1);
+	else
+		stream_write(upstream->stream, parts, 2);
+	upstream->head_sent = true;
+	upstream->sent += slice.length;
+}
+
+static void on_fetched(void *ctx, int error, struct str bytes)
+{
+	struct upstream *upstream = ctx;
+
+	upstream->fetching = false;
+	if (error) {
+		fail(upstream, "could not be sent the request, whose body cannot be read back");
+		return;
+	}
+	if (upstream->fetch_at == upstream->sent) /* else a new try began */
+		write_slice(upstream, bytes);
+	send_more(upstream);
+}
+
+static void fetch_slice(struct upstream *upstream)
+{
+	upstream->fetching = true;
+	upstream->fetch_at = upstream->sent;
+	intake_fetch(upstream->body, upstream->sent, SLICE_BYTES, on_fetched, upstream);
+}
+
+/* As long as the engine keeps pace; on_drained goes on. */
+static void send_more(struct upstream *upstream)
+{
+	while (!is_sent(upstream) && !upstream->fetching && !stream_pending(upstream->stream)) {
+		if (intake_in_memory(upstream->body))
+			write_slice(upstream, intake_slice(upstream->body, upstream->sent,
+			                                   SLICE_BYTES));
+		else
+			fetch_slice(upstream);
+	}
+	if (upstream->answered && is_sent(upstream))
+		intake_clear(upstream->body);
+}
+
+static void on_drained(void *ctx)
+{
+	send_more(ctx);
+}
+
+/* ---- the answer ---- */
+
+static void finish(struct upstream *upstream, bool reusable)
+{
+	if (reusable && is_sent(upstream) && !stream_pending(upstream->stream))
+		pool_put(upstream->gateway->pool, upstream->server, upstream->stream);
+	else
+		stream_close(upstream->stream);
+	upstream->stream = NULL;
+	upstream->events->on_end(upstream->ctx);
+}
+
+static void read_body(struct upstream *upstream, struct str in)
+{
+	struct str parts[UPSTREAM_PARTS_MAX];
+	uint32_t count = 0;
+	enum body_step step;
+
+	while ((step = body_decode(&upstream->decoder, &in, &parts[count])) == BODY_DATA) {
+		if (++count == UPSTREAM_PARTS_MAX) {
+			upstream->events->on_body(upstream->ctx, parts, count);
+			count = 0;
+		}
+	}
+	if (count)
+		upstream->events->on_body(upstream->ctx, parts, count);
+	if (step == BODY_BROKEN)
+		fail(upstream, "broke the framing of its answer");
+	else if (step == BODY_END)
+		finish(upstream, upstream->keep_alive && in.length == 0);
+	else
+		upstream->events->on_pause(upstream->ctx);
+}
+
+/* The head of the answer, or an interim one that is passed over. False: it cannot be read. */
+static bool take_head(struct upstream *upstream, struct str head)
+{
+	struct message message;
+
+	if (message_parse(&message, head, HEAD_RESPONSE) != HEAD_OK)
+		return false;
+	if (message.status < 200)
+		return message.status != 101; /* which nobody asked for */
+	enum body_kind kind = body_kind_of_response(&message, upstream->method);
+	upstream->headed = true;
+	upstream->keep_alive = message.keep_alive && kind != BODY_UNTIL_CLOSE;
+	body_decoder_init(&upstream->decoder, kind, message.content_length);
+	upstream->events->on_head(upstream->ctx, &message, kind, message.content_length);
+	return true;
+}
+
+/* True where the head is complete; then `in` has moved on. */
+static bool read_head(struct upstream *upstream, struct str *in, const char **fault)
+{
+	while (!upstream->headed) {
+		int64_t length = head_find(*in, HEAD_RESPONSE, &upstream->scanned);
+		if (length == 0)
+			return false;
+		upstream->scanned = 0;
+		if (length < 0 || !take_head(upstream, (struct str){ in->data, (size_t)length })) {
+			*fault = "answered with a head that cannot be read";
+			return false;
+		}
+		in->data += length;
+		in->length -= (size_t)length;
+	}
+	return true;
+}
+
+static void on_read(void *ctx, struct str bytes)
+{
+	struct upstream *upstream = ctx;
+	const char *fault = NULL;
+
+	if (!upstream->answered) {
+		upstream->answered = true;
+		send_more(upstream); /* gives the body back */
+	}
+	if (upstream->headed) {
+		read_body(upstream, bytes);
+		return;
+	}
+	struct buf kept = upstream->in;
+	upstream->in = BUF_INIT;
+	if (buf_length(&kept)) {
+		buf_append_str(&kept, bytes);
+		bytes = buf_str(&kept);
+	}
+	bool headed = read_head(upstream, &bytes, &fault);
+	if (headed)
+		read_body(upstream, bytes);
+	else if (fault)
+		fail(upstream, fault);
+	else
+		buf_append_str(&upstream->in, bytes);
+	buf_release(&kept);
+}
+
+static void on_eof(void *ctx)
+{
+	struct upstream *upstream = ctx;
+
+	if (upstream->headed && body_decoder_may_close(&upstream->decoder))
+		finish(upstream, false);
+	else if (upstream->headed)
+		fail(upstream, "broke off its answer");
+	else
+		fail_or_try_again(upstream, "closed the connection without an answer");
+}
+
+static void on_broken(void *ctx, int error)
+{
+	struct upstream *upstream = ctx;
+	bool full = error == -EAGAIN && !stream_connected(upstream->stream);
+
+	if (full && upstream->busy_tries++ < BUSY_TRIES_MAX)
+		stream_alarm(upstream->stream, BUSY_MS);
+	else if (upstream->headed)
+		fail(upstream, "broke off its answer");
+	else
+		fail_or_try_again(upstream, stream_connected(upstream->stream)
+		                                    ? "closed the connection without an answer"
+		                                    : "could not be reached");
+}
+
+static void on_alarm(void *ctx)
+{
+	struct upstream *upstream = ctx;
+
+	upstream->tries--; /* waiting in line is no try */
+	stream_close(upstream->stream);
+	connect_anew(upstream);
+	send_more(upstream);
+}
+
+static const struct stream_events stream_events = {
+	.on_read = on_read,
+	.on_eof = on_eof,
+	.on_drained = on_drained,
+	.on_alarm = on_alarm,
+	.on_broken = on_broken,
+};
+
+/* ---- the beginning and the end ---- */
+
+static void attend(struct upstream *upstream, struct stream *stream)
+{
+	upstream->stream = stream;
+	upstream->sent = 0;
+	upstream->head_sent = false;
+	upstream->tries++;
+	stream_attend(stream, &stream_events, upstream);
+}
+
+static void connect_anew(struct upstream *upstream)
+{
+	struct reactor *reactor = upstream->gateway->reactor;
+	const struct endpoint *endpoint = &upstream->endpoint;
+
+	attend(upstream, endpoint->path[0] ? stream_dial_unix(reactor, endpoint->path)
+	                                   : stream_dial_loopback(reactor, endpoint->port));
+}
+
+static void complete_head(struct upstream *upstream, struct str head)
+{
+	const struct intake *body = upstream->body;
+	bool has_body = body->length > 0 || upstream->method == METHOD_POST ||
+	                upstream->method == METHOD_PUT || upstream->method == METHOD_PATCH;
+
+	buf_append_str(&upstream->head, head);
+	if (has_body)
+		buf_printf(&upstream->head, "Content-Length: %lld\r\n", (long long)body->length);
+	if (upstream->endpoint.key[0])
+		buf_printf(&upstream->head, "Authorization: Bearer %s\r\n", upstream->endpoint.key);
+	buf_append_str(&upstream->head, STR("\r\n"));
+}
+
+struct upstream *upstream_start(struct gateway *gateway, const struct upstream_request *request,
+                                const struct upstream_events *events, void *ctx)
+{
+	struct upstream *upstream = xcalloc(1, sizeof(*upstream));
+
+	upstream->gateway = gateway;
+	upstream->events = events;
+	upstream->ctx = ctx;
+	upstream->endpoint = request->endpoint;
+	upstream->server = server_of(request->instance);
+	upstream->method = request->method;
+	upstream->body = request->body;
+	complete_head(upstream, request->head);
+
+	struct stream *kept = pool_take(gateway->pool, upstream->server);
+	if (kept)
+		attend(upstream, kept);
+	else
+		connect_anew(upstream);
+	send_more(upstream);
+	return upstream;
+}
+
+void upstream_pause(struct upstream *upstream)
+{
+	if (upstream->stream)
+		stream_pause(upstream->stream);
+}
+
+void upstream_resume(struct upstream *upstream)
+{
+	if (upstream->stream)
+		stream_resume(upstream->stream);
+}
+
+void upstream_free(struct upstream *upstream)
+{
+	if (!upstream)
+		return;
+	if (upstream->stream)
+		stream_close(upstream->stream);
+	buf_release(&upstream->head);
+	buf_release(&upstream->in);
+	free(upstream);
+}
+
+void upstream_forget(struct gateway *gateway, struct id instance)
+{
+	pool_drop(gateway->pool, server_of(instance));
+}
