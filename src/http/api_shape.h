@@ -18,43 +18,46 @@
  */
 
 enum api {
-	API_OTHER,       /* a path we do not know: an engine's own */
-	API_OWN,         /* /api/v1, /metrics, /healthz, /ui */
+	API_OTHER, /* a path we do not know: an engine's own */
+	API_OWN,   /* /api/v1, /metrics, /healthz, /ui */
 	API_OPENAI,
 	API_ANTHROPIC,
 	API_OLLAMA,
-	API_LLAMA,       /* llama-server's own */
+	API_LLAMA, /* llama-server's own */
 	API_WHISPER,
 	API_RERANK,
-	API_SD,          /* sd-server's own and A1111's */
-	API_UPSTREAM,    /* /upstream/{model}/... */
+	API_SD,       /* sd-server's own and A1111's */
+	API_UPSTREAM, /* /upstream/{model}/... */
 };
 
 enum model_place {
-	MODEL_NOWHERE,   /* the request is for no model */
-	MODEL_IN_JSON,   /* body, "model" */
-	MODEL_IN_FORM,   /* multipart field "model", else the query */
-	MODEL_IN_QUERY,  /* ?model= */
-	MODEL_IN_PATH,   /* segment `segment` of the path */
+	MODEL_NOWHERE,  /* the request is for no model */
+	MODEL_IN_JSON,  /* body, "model" */
+	MODEL_IN_FORM,  /* multipart field "model", else the query */
+	MODEL_IN_QUERY, /* ?model= */
+	MODEL_IN_PATH,  /* segment `segment` of the path */
 };
 
 struct api_shape {
 	enum api api;
 	enum model_place place;
-	unsigned segment;          /* with MODEL_IN_PATH */
-	enum stream_form stream;   /* what a streamed answer looks like */
-	bool streams_unless_told;  /* Ollama: "stream" missing means true */
-	bool model_optional;       /* native paths: with one model only, none needs to be named; ?model= counts */
+	unsigned segment;         /* with MODEL_IN_PATH */
+	enum stream_form stream;  /* what a streamed answer looks like */
+	bool streams_unless_told; /* Ollama: "stream" missing means true */
+	bool model_optional;      /* where one model is all there is, none needs to be named */
 };
 
-/* Never NULL. For API_UPSTREAM the shape of the path behind it is asked with url_after_segments(path, 2). */
+/*
+ * Never NULL. For API_UPSTREAM ask again for what stands behind:
+ * url_after_segments(path, 2).
+ */
 const struct api_shape *api_shape_of(enum method method, struct str path);
 
 struct api_error {
 	int status;
-	const char *code;          /* "model_not_found" */
+	const char *code; /* "model_not_found" */
 	struct str message;
-	const char *param;         /* NULL: null */
+	const char *param; /* NULL: null */
 };
 
 /* The error as the API's clients expect it: one JSON object, appended. */

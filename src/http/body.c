@@ -16,7 +16,7 @@ enum {
 };
 
 enum state {
-	STATE_DATA,                /* with BODY_LENGTH and BODY_UNTIL_CLOSE the only one */
+	STATE_DATA, /* with BODY_LENGTH and BODY_UNTIL_CLOSE the only one */
 	STATE_SIZE,
 	STATE_EXTENSION_NAME,
 	STATE_EXTENSION_VALUE,
@@ -133,7 +133,8 @@ static int take_trailer(struct body_decoder *decoder, char c)
 		if (c == '\r')
 			return STATE_TRAILER_LF;
 		bool is_control = ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
-		return is_control ? broken(decoder, "a control byte in a trailer") : STATE_TRAILER_VALUE;
+		return is_control ? broken(decoder, "a control byte in a trailer")
+		                  : STATE_TRAILER_VALUE;
 	}
 	if (is_token_byte(c)) {
 		decoder->part++;
@@ -159,15 +160,18 @@ static int take(struct body_decoder *decoder, char c)
 	case STATE_TRAILER_VALUE:
 		return take_trailer(decoder, c);
 	case STATE_SIZE_LF:
-		return c == '\n' ? size_line_end(decoder) : broken(decoder, "a CR without LF behind a chunk size");
+		return c == '\n' ? size_line_end(decoder)
+		                 : broken(decoder, "a CR without LF behind a chunk size");
 	case STATE_DATA_CR:
 		return c == '\r' ? STATE_DATA_LF : broken(decoder, "a chunk longer than its size");
 	case STATE_DATA_LF:
 		return c == '\n' ? STATE_SIZE : broken(decoder, "a CR without LF behind a chunk");
 	case STATE_TRAILER_LF:
-		return c == '\n' ? STATE_TRAILER_NAME : broken(decoder, "a CR without LF behind a trailer");
+		return c == '\n' ? STATE_TRAILER_NAME
+		                 : broken(decoder, "a CR without LF behind a trailer");
 	case STATE_LAST_LF:
-		return c == '\n' ? STATE_DONE : broken(decoder, "a CR without LF behind the last chunk");
+		return c == '\n' ? STATE_DONE
+		                 : broken(decoder, "a CR without LF behind the last chunk");
 	case STATE_DATA:
 	case STATE_DONE:
 	case STATE_BROKEN:

@@ -17,7 +17,7 @@
  */
 
 enum body_kind {
-	BODY_NONE,        /* the message ends with its head */
+	BODY_NONE, /* the message ends with its head */
 	BODY_LENGTH,
 	BODY_CHUNKED,
 	BODY_UNTIL_CLOSE, /* an answer that ends with its connection */
@@ -29,19 +29,19 @@ enum body_kind body_kind_of_request(const struct message *request);
 enum body_kind body_kind_of_response(const struct message *response, enum method asked);
 
 enum body_step {
-	BODY_MORE,        /* all of `in` was taken; feed more */
-	BODY_DATA,        /* `data` is body */
-	BODY_END,         /* complete; what is left in `in` belongs to the next message */
-	BODY_BROKEN,      /* the framing makes no sense: close the connection */
+	BODY_MORE,   /* all of `in` was taken; feed more */
+	BODY_DATA,   /* `data` is body */
+	BODY_END,    /* complete; what is left in `in` belongs to the next message */
+	BODY_BROKEN, /* the framing makes no sense: close the connection */
 };
 
 struct body_decoder {
 	/* private */
 	enum body_kind kind;
 	int state;
-	uint64_t left;          /* bytes of this chunk, or of the whole with BODY_LENGTH */
-	uint32_t part;          /* bytes of this size, extension's name, trailer's name, ... */
-	uint32_t overhead;      /* bytes of this line's extensions, or of all trailers */
+	uint64_t left;     /* bytes of this chunk, or of the whole with BODY_LENGTH */
+	uint32_t part;     /* bytes of this size, extension's name, trailer's name, ... */
+	uint32_t overhead; /* bytes of this line's extensions, or of all trailers */
 	const char *fault;
 };
 
@@ -62,10 +62,13 @@ bool body_decoder_may_close(const struct body_decoder *decoder);
 /* Why BODY_BROKEN. */
 const char *body_decoder_fault(const struct body_decoder *decoder);
 
-/* Chunked encoding, other way round. Whole, or head and tail around bytes that go out by themselves. */
+/*
+ * Chunked encoding: a whole chunk, or its head and tail for data that goes out
+ * by itself.
+ */
 enum { CHUNK_HEAD_MAX = 20 };
-void chunk_append(struct buf *out, struct str data);                     /* nothing for empty data */
-size_t chunk_head(char out[CHUNK_HEAD_MAX], uint64_t bytes);             /* returns its length */
+void chunk_append(struct buf *out, struct str data);         /* nothing for empty data */
+size_t chunk_head(char out[CHUNK_HEAD_MAX], uint64_t bytes); /* returns its length */
 #define CHUNK_TAIL STR("\r\n")
 #define CHUNK_END STR("0\r\n\r\n")
 

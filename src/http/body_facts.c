@@ -7,10 +7,23 @@ static const char *const keys[] = {
 	[BODY_KEY_STREAM] = "stream",
 	[BODY_KEY_KEEP_ALIVE] = "keep_alive",
 	[BODY_KEY_OPTIONS] = "options",
-	[BODY_KEY_FIRST_REPLY] = "max_tokens", "max_completion_tokens", "max_output_tokens",
-	"n_predict", "num_predict",
-	[BODY_KEY_FIRST_PROMPT] = "messages", "prompt", "input", "system", "tools", "content",
-	"query", "documents", "suffix", "input_prefix", "input_suffix", "input_extra",
+	[BODY_KEY_FIRST_REPLY] = "max_tokens",
+	"max_completion_tokens",
+	"max_output_tokens",
+	"n_predict",
+	"num_predict",
+	[BODY_KEY_FIRST_PROMPT] = "messages",
+	"prompt",
+	"input",
+	"system",
+	"tools",
+	"content",
+	"query",
+	"documents",
+	"suffix",
+	"input_prefix",
+	"input_suffix",
+	"input_extra",
 };
 _Static_assert(sizeof(keys) / sizeof(keys[0]) == BODY_KEY_COUNT, "each key has its name");
 
@@ -90,7 +103,8 @@ const char *body_facts_note(struct body_facts *facts, enum body_key key,
 	if (key == BODY_KEY_MODEL)
 		return note_model(facts, value);
 	if (key == BODY_KEY_STREAM) {
-		facts->has_stream = value->kind == BODY_VALUE_TRUE || value->kind == BODY_VALUE_FALSE;
+		facts->has_stream =
+		        value->kind == BODY_VALUE_TRUE || value->kind == BODY_VALUE_FALSE;
 		facts->stream = value->kind == BODY_VALUE_TRUE;
 	} else if (key == BODY_KEY_KEEP_ALIVE) {
 		note_keep_alive(facts, value);

@@ -15,21 +15,21 @@
  */
 
 enum {
-	BODY_MODEL_MAX = 256,   /* bytes of a model's name after its escapes */
-	BODY_KEY_MAX = 24,      /* no key that matters is longer */
+	BODY_MODEL_MAX = 256, /* bytes of a model's name after its escapes */
+	BODY_KEY_MAX = 24,    /* no key that matters is longer */
 };
 
 enum keep_alive_wish {
 	KEEP_ALIVE_ABSENT,
-	KEEP_ALIVE_ZERO,            /* Ollama's way to say: unload it now */
+	KEEP_ALIVE_ZERO, /* Ollama's way to say: unload it now */
 	KEEP_ALIVE_SET,
 };
 
 struct body_facts {
 	bool has_model;
 	char model[BODY_MODEL_MAX + 1]; /* unescaped, terminated; holds no NUL */
-	uint64_t model_at;          /* offset of its opening quote in the body */
-	uint64_t model_length;      /* with both quotes, as it stands in the body */
+	uint64_t model_at;              /* offset of its opening quote in the body */
+	uint64_t model_length;          /* with both quotes, as it stands in the body */
 	bool has_stream, stream;
 	/*
 	 * The largest of max_tokens, max_completion_tokens, max_output_tokens,
@@ -72,9 +72,9 @@ enum body_value_kind {
 
 struct body_value {
 	enum body_value_kind kind;
-	struct str text;        /* of a string its content, of a number its digits */
-	bool too_long;          /* then text is not all of it */
-	uint64_t at, length;    /* in the body; with the quotes of a string */
+	struct str text;     /* of a string its content, of a number its digits */
+	bool too_long;       /* then text is not all of it */
+	uint64_t at, length; /* in the body; with the quotes of a string */
 };
 
 void body_facts_init(struct body_facts *facts);

@@ -16,17 +16,17 @@
 #include "http/json_text.h"
 
 enum state {
-	STATE_START,          /* the top level's '{' */
+	STATE_START, /* the top level's '{' */
 	STATE_VALUE,
-	STATE_VALUE_OR_END,   /* behind '[' */
-	STATE_KEY,            /* behind ',' in an object */
-	STATE_KEY_OR_END,     /* behind '{' */
+	STATE_VALUE_OR_END, /* behind '[' */
+	STATE_KEY,          /* behind ',' in an object */
+	STATE_KEY_OR_END,   /* behind '{' */
 	STATE_COLON,
-	STATE_AFTER_VALUE,    /* ',' or the container's end */
+	STATE_AFTER_VALUE, /* ',' or the container's end */
 	STATE_STRING,
 	STATE_ESCAPE,
 	STATE_HEX,
-	STATE_LOW_BACKSLASH,  /* behind a high surrogate comes "\u" and a low one */
+	STATE_LOW_BACKSLASH, /* behind a high surrogate comes "\u" and a low one */
 	STATE_LOW_U,
 	STATE_MINUS,
 	STATE_ZERO,
@@ -64,7 +64,8 @@ static bool in_object(const struct body_scan *scan)
 /* Are the keys of this level ours to read: the top, or its "options"? */
 static bool level_is_read(const struct body_scan *scan)
 {
-	return scan->depth == 1 || (scan->depth == 2 && scan->outer_key == BODY_KEY_OPTIONS && in_object(scan));
+	return scan->depth == 1 ||
+	       (scan->depth == 2 && scan->outer_key == BODY_KEY_OPTIONS && in_object(scan));
 }
 
 /* --- ends of keys and values --- */
@@ -365,7 +366,8 @@ static bool step_number(struct body_scan *scan, char c)
 		scan->state = STATE_INTEGER;
 	else if (c == '.' && (state == STATE_ZERO || state == STATE_INTEGER))
 		scan->state = STATE_POINT;
-	else if (is_exponent && (state == STATE_ZERO || state == STATE_INTEGER || state == STATE_FRACTION))
+	else if (is_exponent &&
+	         (state == STATE_ZERO || state == STATE_INTEGER || state == STATE_FRACTION))
 		scan->state = STATE_EXPONENT;
 	else if ((c == '+' || c == '-') && state == STATE_EXPONENT)
 		scan->state = STATE_EXPONENT_SIGN;

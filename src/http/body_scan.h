@@ -27,21 +27,21 @@ enum { BODY_SCAN_DEPTH_MAX = 128 };
 
 struct body_scan {
 	struct body_facts facts;
-	uint64_t offset;            /* bytes taken; with a fault, where it is */
+	uint64_t offset; /* bytes taken; with a fault, where it is */
 	/* private */
-	uint64_t line, line_at;     /* lines begun before; where this one began */
-	uint64_t value_at;          /* of the top level's value being read */
+	uint64_t line, line_at;                     /* lines begun before; where this one began */
+	uint64_t value_at;                          /* of the top level's value being read */
 	uint64_t objects[BODY_SCAN_DEPTH_MAX / 64]; /* bit d: level d is an object, else an array */
-	const char *fault;          /* NULL: none yet */
-	const char *literal;        /* what is still to come of true, false, null */
+	const char *fault;                          /* NULL: none yet */
+	const char *literal;                        /* what is still to come of true, false, null */
 	uint32_t depth;
-	uint32_t seen;              /* keys noted, one bit each */
-	uint32_t length;            /* of text */
-	uint32_t code, high;        /* \u in the making; the first half of a pair */
+	uint32_t seen;       /* keys noted, one bit each */
+	uint32_t length;     /* of text */
+	uint32_t code, high; /* \u in the making; the first half of a pair */
 	uint8_t state, hex_left;
 	uint8_t utf8_left, utf8_low, utf8_high;
-	uint8_t key, outer_key;     /* whose value is being read: here, and at the top level */
-	uint8_t kind;               /* of that value */
+	uint8_t key, outer_key; /* whose value is being read: here, and at the top level */
+	uint8_t kind;           /* of that value */
 	bool is_key, capturing, too_long;
 	char text[BODY_MODEL_MAX];
 };

@@ -38,7 +38,8 @@ static const struct {
 	[HEAD_NO_HOST] = { 400, "the Host field is missing" },
 	[HEAD_DUPLICATE_HOST] = { 400, "there is more than one Host field" },
 	[HEAD_BAD_HOST] = { 400, "the Host field is malformed" },
-	[HEAD_HOST_DISAGREES] = { 400, "the Host field and the request target name different hosts" },
+	[HEAD_HOST_DISAGREES] = { 400,
+	                          "the Host field and the request target name different hosts" },
 	[HEAD_BAD_LENGTH] = { 400, "Content-Length is not a number" },
 	[HEAD_DUPLICATE_LENGTH] = { 400, "there is more than one Content-Length" },
 	[HEAD_LENGTH_TOO_LARGE] = { 413, "Content-Length is too large" },
@@ -152,7 +153,8 @@ static bool next_line(struct str *head, struct str *out_line)
 
 static bool is_known_method(struct str text)
 {
-	static const char *const methods[] = { "GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH" };
+	static const char *const methods[] = { "GET",    "POST",    "PUT",  "HEAD",
+		                               "DELETE", "OPTIONS", "PATCH" };
 
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
 		if (str_is(text, methods[i]))
@@ -165,7 +167,7 @@ struct finding {
 	bool is_options;
 	int minor_version;
 	int status;
-	struct str authority;     /* of an absolute target; data NULL: it has none */
+	struct str authority; /* of an absolute target; data NULL: it has none */
 	struct str host, length, encoding;
 	unsigned hosts, lengths, encodings;
 	uint32_t fields;

@@ -36,19 +36,19 @@ enum head_kind {
 
 enum head_fault {
 	HEAD_OK,
-	HEAD_INCOMPLETE,        /* does not end with its blank line */
+	HEAD_INCOMPLETE, /* does not end with its blank line */
 	HEAD_TOO_LARGE,
 	HEAD_TOO_MANY_FIELDS,
 	HEAD_BARE_CR,
 	HEAD_BARE_LF,
-	HEAD_CONTROL_BYTE,      /* NUL and other control bytes */
-	HEAD_LEADING_BLANK,     /* an empty line or a blank before the first line */
-	HEAD_BAD_LINE,          /* the first line is not "METHOD target HTTP/1.x" or "HTTP/1.x status" */
-	HEAD_BAD_METHOD,        /* not a token */
-	HEAD_UNKNOWN_METHOD,    /* a token, but none that we serve */
+	HEAD_CONTROL_BYTE,  /* NUL and other control bytes */
+	HEAD_LEADING_BLANK, /* an empty line or a blank before the first line */
+	HEAD_BAD_LINE,   /* the first line is not "METHOD target HTTP/1.x" or "HTTP/1.x status" */
+	HEAD_BAD_METHOD, /* not a token */
+	HEAD_UNKNOWN_METHOD, /* a token, but none that we serve */
 	HEAD_BAD_TARGET,
 	HEAD_TARGET_TOO_LONG,
-	HEAD_BAD_VERSION,       /* HTTP/0.9, HTTP/2 or something else */
+	HEAD_BAD_VERSION, /* HTTP/0.9, HTTP/2 or something else */
 	HEAD_BAD_STATUS,
 	HEAD_FOLD,
 	HEAD_NO_COLON,
@@ -57,15 +57,15 @@ enum head_fault {
 	HEAD_NO_HOST,
 	HEAD_DUPLICATE_HOST,
 	HEAD_BAD_HOST,
-	HEAD_HOST_DISAGREES,    /* with the authority of an absolute target */
-	HEAD_BAD_LENGTH,        /* Content-Length is not digits alone */
-	HEAD_DUPLICATE_LENGTH,  /* even where both say the same */
-	HEAD_LENGTH_TOO_LARGE,  /* over int64 */
+	HEAD_HOST_DISAGREES,   /* with the authority of an absolute target */
+	HEAD_BAD_LENGTH,       /* Content-Length is not digits alone */
+	HEAD_DUPLICATE_LENGTH, /* even where both say the same */
+	HEAD_LENGTH_TOO_LARGE, /* over int64 */
 	HEAD_DUPLICATE_ENCODING,
-	HEAD_BAD_ENCODING,      /* Transfer-Encoding is not exactly "chunked" */
+	HEAD_BAD_ENCODING, /* Transfer-Encoding is not exactly "chunked" */
 	HEAD_ENCODING_IN_1_0,
-	HEAD_BOTH_LENGTHS,      /* Content-Length and Transfer-Encoding */
-	HEAD_DISAGREEMENT,      /* the parser read it differently; see message.h */
+	HEAD_BOTH_LENGTHS, /* Content-Length and Transfer-Encoding */
+	HEAD_DISAGREEMENT, /* the parser read it differently; see message.h */
 	HEAD_FAULT_COUNT,
 };
 

@@ -6,7 +6,7 @@
 enum {
 	DROP_TO_ENGINE = 1,
 	DROP_TO_CLIENT = 2,
-	CREDENTIAL = 4,  /* to the engine only where the model's `forward_auth` says so */
+	CREDENTIAL = 4, /* to the engine only where the model's `forward_auth` says so */
 	DROP_BOTH = DROP_TO_ENGINE | DROP_TO_CLIENT,
 };
 

@@ -27,12 +27,13 @@
 enum { LENGTH_NONE = -1, LENGTH_CHUNKED = -2 };
 
 struct request_head {
-	struct str target;            /* path and query for the engine; empty = as the client sent them */
-	struct str host;              /* "localhost" for a unix socket */
-	struct str bearer;            /* the engine's own key; empty = none */
-	int64_t length;               /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
+	struct str target; /* path and query for the engine; empty = as the client sent them */
+	struct str host;   /* "localhost" for a unix socket */
+	struct str bearer; /* the engine's own key; empty = none */
+	int64_t length;    /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
 	bool keep_alive;
-	bool forward_authorization;   /* `forward_auth: true`: the client's Authorization and Api-Key fields go along, bearer is ignored */
+	/* `forward_auth: true`: the client's Authorization and X-Api-Key go along, not bearer. */
+	bool forward_authorization;
 };
 
 /* An upgrade that the client asks for is passed on. */
@@ -40,13 +41,15 @@ void head_write_request(struct buf *out, const struct message *request,
                         const struct request_head *how);
 
 struct head_field {
-	struct str name, value;       /* CR, LF and NUL in a value are written as blanks */
+	struct str name, value; /* CR, LF and NUL in a value are written as blanks */
 };
 
 struct response_head {
-	int64_t length;               /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
+	int64_t length; /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
 	bool keep_alive;
-	int client_minor_version;     /* 0: says "Connection: keep-alive" where kept; never LENGTH_CHUNKED then */
+	/* Of HTTP/1.x. With 0 a kept connection is said so, and LENGTH_CHUNKED is not to be used.
+	 */
+	int client_minor_version;
 	const struct head_field *extra; /* X-Cotenant-..., Retry-After, Access-Control-... */
 	uint32_t extra_count;
 };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const char *const methods[METHOD_COUNT] = {
-	[METHOD_GET] = "GET",       [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-	[METHOD_PUT] = "PUT",       [METHOD_PATCH] = "PATCH",   [METHOD_DELETE] = "DELETE",
+	[METHOD_GET] = "GET",         [METHOD_HEAD] = "HEAD",   [METHOD_POST] = "POST",
+	[METHOD_PUT] = "PUT",         [METHOD_PATCH] = "PATCH", [METHOD_DELETE] = "DELETE",
 	[METHOD_OPTIONS] = "OPTIONS",
 };
 
@@ -64,7 +64,7 @@ static void split_target(struct message *message)
 	struct str rest = message->target;
 
 	if (!str_starts(rest, "/") && !str_is(rest, "*")) {
-		size_t at = (size_t)((const char *)memchr(rest.data, ':', rest.length) - rest.data) + 3;
+		size_t at = str_starts(rest, "http:") ? 7 : 8;
 		while (at < rest.length && rest.data[at] != '/' && rest.data[at] != '?')
 			at++;
 		rest = (struct str){ rest.data + at, rest.length - at };
@@ -155,7 +155,7 @@ static void read_fields(struct message *message, bool is_request)
 struct witness {
 	const struct message *message;
 	uint32_t names, values;
-	uint32_t filled;        /* fields whose value is not empty, up to here */
+	uint32_t filled; /* fields whose value is not empty, up to here */
 	bool agrees;
 	bool is_complete;
 };

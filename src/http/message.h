@@ -39,20 +39,20 @@ struct message {
 	/* Requests; empty in an answer. */
 	enum method method;
 	struct str method_text;
-	struct str target;        /* as sent */
-	struct str path;          /* begins with '/', still percent-encoded; "*" with OPTIONS alone */
-	struct str query;         /* behind the '?', "" where none */
-	struct str host;          /* "" where none (unix sockets) */
-	bool expect_continue;     /* the client waits for "100 Continue" before its body */
+	struct str target;    /* as sent */
+	struct str path;      /* begins with '/', still percent-encoded; "*" with OPTIONS alone */
+	struct str query;     /* behind the '?', "" where none */
+	struct str host;      /* "" where none (unix sockets) */
+	bool expect_continue; /* the client waits for "100 Continue" before its body */
 	/* Answers; 0 and empty in a request. */
 	int status;
 	struct str reason;
 	/* Both. */
-	int minor_version;        /* of HTTP/1.x */
-	bool keep_alive;          /* the sender allows another exchange on this connection */
-	bool upgrade;             /* a request that asks for, or a 101 that makes, another protocol */
-	struct str upgrade_to;    /* value of Upgrade, e.g. "websocket" */
-	int64_t content_length;   /* -1: none said */
+	int minor_version;      /* of HTTP/1.x */
+	bool keep_alive;        /* the sender allows another exchange on this connection */
+	bool upgrade;           /* a request that asks for, or a 101 that makes, another protocol */
+	struct str upgrade_to;  /* value of Upgrade, e.g. "websocket" */
+	int64_t content_length; /* -1: none said */
 	bool chunked;
 	uint32_t field_count;
 	struct message_field fields[HEAD_FIELDS_MAX];

@@ -80,7 +80,8 @@ void stream_keep_alive(struct buf *out, enum stream_form form, struct str model,
 		sse_event(out, STR("ping"), STR("{\"type\": \"ping\"}"));
 		break;
 	case STREAM_NDJSON_CHAT:
-		ndjson_empty_delta(out, model, "\"message\":{\"role\":\"assistant\",\"content\":\"\"}");
+		ndjson_empty_delta(out, model,
+		                   "\"message\":{\"role\":\"assistant\",\"content\":\"\"}");
 		break;
 	case STREAM_NDJSON_GENERATE:
 		ndjson_empty_delta(out, model, "\"response\":\"\"");
@@ -98,7 +99,7 @@ enum {
 	SEEK_QUOTE,
 	IN_STRING,
 	IN_STRING_ESCAPE,
-	BEHIND_STRING,  /* of a key we know: a colon? */
+	BEHIND_STRING, /* of a key we know: a colon? */
 	BEHIND_COLON,
 	IN_NUMBER,
 };
@@ -109,13 +110,13 @@ static const struct {
 	const char *name;
 	uint8_t counts;
 } count_keys[] = {
-	{ "prompt_tokens", TOKENS_IN },         /* OpenAI usage */
+	{ "prompt_tokens", TOKENS_IN }, /* OpenAI usage */
 	{ "completion_tokens", TOKENS_OUT },
-	{ "input_tokens", TOKENS_IN },          /* Anthropic, OpenAI responses */
+	{ "input_tokens", TOKENS_IN }, /* Anthropic, OpenAI responses */
 	{ "output_tokens", TOKENS_OUT },
-	{ "prompt_eval_count", TOKENS_IN },     /* Ollama */
+	{ "prompt_eval_count", TOKENS_IN }, /* Ollama */
 	{ "eval_count", TOKENS_OUT },
-	{ "tokens_evaluated", TOKENS_IN },      /* llama-server's own */
+	{ "tokens_evaluated", TOKENS_IN }, /* llama-server's own */
 	{ "tokens_predicted", TOKENS_OUT },
 };
 
@@ -169,7 +170,8 @@ static void step(struct stream_reader *reader, char c)
 		number_ended(reader);
 	}
 	if (c == '\n') {
-		reader->state = SEEK_QUOTE; /* no JSON string spans lines: whatever this was, it is over */
+		/* No JSON string spans lines: whatever this was, it is over. */
+		reader->state = SEEK_QUOTE;
 		return;
 	}
 	if (reader->state == IN_STRING_ESCAPE) {

@@ -43,7 +43,7 @@ struct stream_reader {
 	int64_t tokens_in, tokens_out; /* named last by the engine; 0 where not seen */
 	/* private */
 	enum stream_form form;
-	char last[3];                  /* bytes, the newest at [2] */
+	char last[3]; /* bytes, the newest at [2] */
 	bool started;
 	uint8_t state;
 	uint8_t key;
@@ -55,7 +55,7 @@ struct stream_reader {
 void stream_reader_init(struct stream_reader *reader, enum stream_form form);
 /* Body bytes as they pass, of any form; a plain JSON answer too, for its counts. */
 void stream_reader_feed(struct stream_reader *reader, struct str bytes);
-/* True before the first byte and behind each whole event. Always false for STREAM_NONE once bytes passed. */
+/* True before the first byte and behind each whole event; with STREAM_NONE there is none. */
 bool stream_reader_between_events(const struct stream_reader *reader);
 
 #endif

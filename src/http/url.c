@@ -94,7 +94,8 @@ bool url_parameter(struct str query, const char *name, char *out, size_t out_byt
 /* Behind these the next segment is a name of ours, which may hold an escaped slash. */
 static bool names_something(struct str path, size_t segment_at)
 {
-	static const char *const before[] = { "/v1/models/", "/api/v1/models/", "/api/v1/why/", "/upstream/" };
+	static const char *const before[] = { "/v1/models/", "/api/v1/models/", "/api/v1/why/",
+		                              "/upstream/" };
 	struct str lead = { path.data, segment_at };
 
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
@@ -131,9 +132,10 @@ const char *url_path_fault(struct str path)
 {
 	if (!str_starts(path, "/"))
 		return "the path does not begin with '/'";
-	for (size_t at = 1;; ) {
+	for (size_t at = 1;;) {
 		struct str rest;
-		struct str segment = str_cut((struct str){ path.data + at, path.length - at }, '/', &rest);
+		struct str segment =
+		        str_cut((struct str){ path.data + at, path.length - at }, '/', &rest);
 		if (segment.length == 0 && rest.data)
 			return "an empty segment in the path";
 		const char *fault = segment_fault(segment, names_something(path, at));

@@ -20,7 +20,10 @@ bool url_decode(struct str text, char *out, size_t out_bytes);
 /* Percent-encode all but unreserved characters; false where it does not fit. */
 bool url_encode(struct str text, char *out, size_t out_bytes);
 
-/* One parameter of a query, decoded ('+' is a blank). False: absent, bad, or it does not fit. The first counts. */
+/*
+ * One parameter of a query, decoded ('+' is a blank); the first of that name
+ * counts. False: it is absent, bad, or does not fit.
+ */
 bool url_parameter(struct str query, const char *name, char *out, size_t out_bytes);
 
 /*
@@ -55,7 +58,7 @@ bool host_matches(struct str sent, struct str allowed);
 struct origin {
 	struct str scheme; /* "http", "https", or another */
 	struct host host;
-	int port;          /* said, or the scheme's own; -1 where it has none */
+	int port; /* said, or the scheme's own; -1 where it has none */
 };
 
 /* False for "null" and whatever is no origin. */

@@ -18,7 +18,8 @@ static bool scan(struct body_scan *scan, struct str bytes, size_t step)
 	body_scan_init(scan);
 	for (size_t at = 0; at < bytes.length; at += step) {
 		size_t left = bytes.length - at;
-		if (!body_scan_feed(scan, (struct str){ bytes.data + at, left < step ? left : step }))
+		if (!body_scan_feed(scan,
+		                    (struct str){ bytes.data + at, left < step ? left : step }))
 			return false;
 	}
 	return body_scan_end(scan);

@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct reading whole, drips, threes, theirs;
 	struct buf stream = BUF_INIT;
 
-	buf_append_str(&stream, STR("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+	buf_append_str(&stream,
+	               STR("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
 	buf_append_str(&stream, bytes);
 	reading_ours(&whole, buf_str(&stream), HEAD_REQUEST_TCP, SIZE_MAX);
 	reading_ours(&drips, buf_str(&stream), HEAD_REQUEST_TCP, 1);

@@ -13,7 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void rewrite_request(const struct message *message, int64_t length)
 {
-	struct request_head how = { .host = STR("localhost"), .bearer = STR("key"), .length = length };
+	struct request_head how = { .host = STR("localhost"),
+		                    .bearer = STR("key"),
+		                    .length = length };
 	struct message again;
 	struct buf out = BUF_INIT;
 
@@ -39,8 +41,9 @@ static void rewrite_request(const struct message *message, int64_t length)
 static void rewrite_response(const struct message *message, int64_t length)
 {
 	struct head_field extra = { STR("X-Cotenant-Request-Id"), STR("a\r\nb") };
-	struct response_head how = { .length = length, .client_minor_version = 1, .extra = &extra,
-		                     .extra_count = 1 };
+	struct response_head how = {
+		.length = length, .client_minor_version = 1, .extra = &extra, .extra_count = 1
+	};
 	struct message again;
 	struct buf out = BUF_INIT;
 
@@ -64,7 +67,8 @@ static void rewrite(struct str stream, enum head_kind kind)
 	size_t scanned = 0;
 	int64_t length = head_find(stream, kind, &scanned);
 
-	if (length <= 0 || message_parse(&message, (struct str){ stream.data, (size_t)length }, kind))
+	if (length <= 0 ||
+	    message_parse(&message, (struct str){ stream.data, (size_t)length }, kind))
 		return;
 	for (int64_t body = LENGTH_CHUNKED; body <= 1; body++) {
 		if (kind == HEAD_RESPONSE)
@@ -83,7 +87,8 @@ static void try_kind(struct str stream, enum head_kind kind)
 	reading_llhttp(&theirs, stream, kind);
 	assert(reading_equal(&whole, &drips));
 	assert(whole.fault != HEAD_DISAGREEMENT);
-	/* Of trailers, which we drop, llhttp refuses some by their names; a body may hold anything. */
+	/* Of trailers, which we drop, llhttp refuses some by their names; a body may hold anything.
+	 */
 	if (whole.is_complete && theirs.fault == HEAD_OK)
 		assert(reading_equal(&whole, &theirs));
 	reading_release(&whole);

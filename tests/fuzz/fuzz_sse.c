@@ -60,7 +60,8 @@ static void quote(struct str text)
 	json_error_t error;
 
 	json_append_string(&out, text);
-	json_t *tree = json_loadb(buf_cstr(&out), buf_length(&out), JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+	json_t *tree = json_loadb(buf_cstr(&out), buf_length(&out),
+	                          JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
 	assert(json_is_string(tree));
 	json_decref(tree);
 	buf_release(&out);

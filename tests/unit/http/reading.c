@@ -21,7 +21,8 @@ static size_t find_head(struct reading *out, struct str stream, enum head_kind k
 	return 0;
 }
 
-static void read_body(struct reading *out, struct str rest, struct body_decoder *decoder, size_t step)
+static void read_body(struct reading *out, struct str rest, struct body_decoder *decoder,
+                      size_t step)
 {
 	enum body_step outcome = BODY_MORE;
 	size_t taken = 0;
@@ -59,7 +60,8 @@ void reading_ours(struct reading *out, struct str stream, enum head_kind kind, s
 		return;
 	}
 	body_decoder_init(&decoder, body, message.content_length);
-	read_body(out, (struct str){ stream.data + length, stream.length - length }, &decoder, step);
+	read_body(out, (struct str){ stream.data + length, stream.length - length }, &decoder,
+	          step);
 }
 
 static int on_body(llhttp_t *parser, const char *at, size_t length)

@@ -14,11 +14,11 @@
  * differs between them is what smuggled requests are made of.
  */
 struct reading {
-	enum head_fault fault;  /* ours: of the head. llhttp: HEAD_DISAGREEMENT for any fault */
-	bool is_complete;       /* head and body, to their end */
-	bool is_broken;         /* the body's framing is refused */
+	enum head_fault fault; /* ours: of the head. llhttp: HEAD_DISAGREEMENT for any fault */
+	bool is_complete;      /* head and body, to their end */
+	bool is_broken;        /* the body's framing is refused */
 	struct buf body;
-	size_t consumed;        /* with is_complete: bytes of this message */
+	size_t consumed; /* with is_complete: bytes of this message */
 };
 
 /* As the gateway reads, with bytes arriving `step` at a time. */

@@ -18,7 +18,8 @@ static void a_path_says_its_api_and_where_the_model_is(void **state)
 		{ METHOD_GET, "/v1/models", API_OPENAI, MODEL_NOWHERE, STREAM_NONE },
 		{ METHOD_GET, "/v1/models/chat", API_OPENAI, MODEL_NOWHERE, STREAM_NONE },
 		{ METHOD_POST, "/v1/messages", API_ANTHROPIC, MODEL_IN_JSON, STREAM_ANTHROPIC },
-		{ METHOD_POST, "/v1/messages/count_tokens", API_ANTHROPIC, MODEL_IN_JSON, STREAM_NONE },
+		{ METHOD_POST, "/v1/messages/count_tokens", API_ANTHROPIC, MODEL_IN_JSON,
+		  STREAM_NONE },
 		{ METHOD_POST, "/api/chat", API_OLLAMA, MODEL_IN_JSON, STREAM_NDJSON_CHAT },
 		{ METHOD_POST, "/api/generate", API_OLLAMA, MODEL_IN_JSON, STREAM_NDJSON_GENERATE },
 		{ METHOD_DELETE, "/api/delete", API_OLLAMA, MODEL_IN_JSON, STREAM_NONE },
@@ -40,7 +41,8 @@ static void a_path_says_its_api_and_where_the_model_is(void **state)
 	(void)state;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct api_shape *shape = api_shape_of(cases[i].method, str_from(cases[i].path));
+		const struct api_shape *shape =
+		        api_shape_of(cases[i].method, str_from(cases[i].path));
 		if (shape->api != cases[i].api || shape->place != cases[i].place ||
 		    shape->stream != cases[i].stream)
 			fail_msg("%s %s: api %d, place %d, stream %d", method_text(cases[i].method),
@@ -64,16 +66,19 @@ static void errors_have_the_shape_of_their_api(void **state)
 	struct api_error error = { 404, "model_not_found", STR("no \"x\"\n"), "model" };
 	(void)state;
 
-	expect_body(API_OPENAI, &error,
-	            "{\"error\":{\"message\":\"no \\\"x\\\"\\n\",\"type\":\"invalid_request_error\","
-	            "\"code\":\"model_not_found\",\"param\":\"model\"}}");
+	expect_body(
+	        API_OPENAI, &error,
+	        "{\"error\":{\"message\":\"no \\\"x\\\"\\n\",\"type\":\"invalid_request_error\","
+	        "\"code\":\"model_not_found\",\"param\":\"model\"}}");
 	expect_body(API_ANTHROPIC, &error,
-	            "{\"type\":\"error\",\"error\":{\"message\":\"no \\\"x\\\"\\n\",\"type\":\"not_found_error\","
+	            "{\"type\":\"error\",\"error\":{\"message\":\"no "
+	            "\\\"x\\\"\\n\",\"type\":\"not_found_error\","
 	            "\"code\":\"model_not_found\"}}");
 	expect_body(API_OLLAMA, &error, "{\"error\":\"no \\\"x\\\"\\n\"}");
 	error = (struct api_error){ 503, NULL, STR("full"), NULL };
 	expect_body(API_LLAMA, &error,
-	            "{\"error\":{\"message\":\"full\",\"type\":\"server_error\",\"code\":null,\"param\":null}}");
+	            "{\"error\":{\"message\":\"full\",\"type\":\"server_error\",\"code\":null,"
+	            "\"param\":null}}");
 }
 
 static void expect_event(enum api api, enum stream_form form, bool between, const char *expected)

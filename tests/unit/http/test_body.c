@@ -16,17 +16,24 @@ static void the_head_decides_how_a_body_ends(void **state)
 {
 	(void)state;
 
-	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", METHOD_GET), BODY_LENGTH);
-	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", METHOD_HEAD), BODY_NONE);
-	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", METHOD_GET), BODY_NONE);
-	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET),
-	                 BODY_CHUNKED);
+	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", METHOD_GET),
+	                 BODY_LENGTH);
+	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", METHOD_HEAD),
+	                 BODY_NONE);
+	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", METHOD_GET),
+	                 BODY_NONE);
+	assert_int_equal(
+	        kind_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD_GET),
+	        BODY_CHUNKED);
 	assert_int_equal(kind_of("HTTP/1.1 200 OK\r\n\r\n", METHOD_GET), BODY_UNTIL_CLOSE);
 	assert_int_equal(kind_of("HTTP/1.1 100 Continue\r\n\r\n", METHOD_POST), BODY_NONE);
 	assert_int_equal(kind_of("HTTP/1.1 204 No\r\n\r\n", METHOD_GET), BODY_NONE);
-	assert_int_equal(kind_of("HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n", METHOD_GET), BODY_NONE);
-	assert_int_equal(kind_of("HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-	                         METHOD_GET), BODY_TUNNEL);
+	assert_int_equal(kind_of("HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n", METHOD_GET),
+	                 BODY_NONE);
+	assert_int_equal(
+	        kind_of("HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+	                METHOD_GET),
+	        BODY_TUNNEL);
 }
 
 static void a_length_leaves_what_follows(void **state)
@@ -77,7 +84,9 @@ static void chunks_are_joined(void **state)
 	char out[64];
 	(void)state;
 
-	assert_int_equal(decode("3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n", out, &decoder), BODY_END);
+	assert_int_equal(
+	        decode("3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n", out, &decoder),
+	        BODY_END);
 	assert_string_equal(out, "abc0123456789");
 	assert_true(body_decoder_may_close(&decoder));
 	assert_int_equal(decode("3\r\nabc\r\n", out, &decoder), BODY_MORE);
@@ -86,8 +95,15 @@ static void chunks_are_joined(void **state)
 
 static void absurd_chunks_are_refused_with_a_reason(void **state)
 {
-	static const char *const bodies[] = { "ffffffffffffffff\r\n", "-1\r\n", "\r\n", "5 \r\n", "5\n",
-		                              "1\r\nab\r\n", "1;=\r\n", "0\r\nno colon\r\n", "0\r\n: v\r\n",
+	static const char *const bodies[] = { "ffffffffffffffff\r\n",
+		                              "-1\r\n",
+		                              "\r\n",
+		                              "5 \r\n",
+		                              "5\n",
+		                              "1\r\nab\r\n",
+		                              "1;=\r\n",
+		                              "0\r\nno colon\r\n",
+		                              "0\r\n: v\r\n",
 		                              "0\r\nA: \001\r\n" };
 	struct body_decoder decoder;
 	char out[64];

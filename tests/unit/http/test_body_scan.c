@@ -25,8 +25,9 @@ static bool scan_by_byte(struct str body)
 
 static void facts_of_a_chat_are_found(void **state)
 {
-	struct str body = STR("{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}],\n"
-	                      " \"max_tokens\": 64, \"model\" : \"org\\/na\\u006de\", \"stream\":true}");
+	struct str body =
+	        STR("{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}],\n"
+	            " \"max_tokens\": 64, \"model\" : \"org\\/na\\u006de\", \"stream\":true}");
 	(void)state;
 
 	for (int by_byte = 0; by_byte < 2; by_byte++) {
@@ -37,7 +38,8 @@ static void facts_of_a_chat_are_found(void **state)
 		assert_true(str_is(span, "\"org\\/na\\u006de\""));
 		assert_true(scan.facts.has_stream && scan.facts.stream);
 		assert_true(scan.facts.reply_tokens == 64);
-		assert_true(scan.facts.prompt_bytes == strlen("[{\"role\": \"user\", \"content\": \"hi\"}]"));
+		assert_true(scan.facts.prompt_bytes ==
+		            strlen("[{\"role\": \"user\", \"content\": \"hi\"}]"));
 		assert_int_equal(scan.facts.keep_alive, KEEP_ALIVE_ABSENT);
 		assert_true(scan.offset == body.length);
 	}
@@ -47,7 +49,8 @@ static void only_the_top_level_counts(void **state)
 {
 	(void)state;
 
-	assert_true(scan_whole(STR("{\"x\":{\"model\":\"a\",\"stream\":true,\"max_tokens\":1},\"y\":[{\"model\":\"b\"}]}")));
+	assert_true(scan_whole(STR("{\"x\":{\"model\":\"a\",\"stream\":true,\"max_tokens\":1},"
+	                           "\"y\":[{\"model\":\"b\"}]}")));
 	assert_false(scan.facts.has_model);
 	assert_false(scan.facts.has_stream);
 	assert_true(scan.facts.reply_tokens == -1);
@@ -57,13 +60,15 @@ static void the_largest_reply_counts(void **state)
 {
 	(void)state;
 
-	assert_true(scan_whole(STR("{\"max_tokens\":5,\"max_completion_tokens\":9,\"n_predict\":-1}")));
+	assert_true(
+	        scan_whole(STR("{\"max_tokens\":5,\"max_completion_tokens\":9,\"n_predict\":-1}")));
 	assert_true(scan.facts.reply_tokens == 9);
 	assert_true(scan_whole(STR("{\"options\":{\"x\":[1],\"num_predict\":7}}")));
 	assert_true(scan.facts.reply_tokens == 7);
 	assert_true(scan_whole(STR("{\"max_tokens\":99999999999999999999}")));
 	assert_true(scan.facts.reply_tokens == INT32_MAX);
-	assert_true(scan_whole(STR("{\"max_tokens\":1.5,\"n_predict\":null,\"num_predict\":\"3\"}")));
+	assert_true(
+	        scan_whole(STR("{\"max_tokens\":1.5,\"n_predict\":null,\"num_predict\":\"3\"}")));
 	assert_true(scan.facts.reply_tokens == -1);
 }
 
@@ -73,10 +78,14 @@ static void keep_alive_of_zero_is_a_wish_to_unload(void **state)
 		const char *body;
 		enum keep_alive_wish wish;
 	} cases[] = {
-		{ "{\"keep_alive\":0}", KEEP_ALIVE_ZERO },      { "{\"keep_alive\":\"0\"}", KEEP_ALIVE_ZERO },
-		{ "{\"keep_alive\":\"0m0s\"}", KEEP_ALIVE_ZERO }, { "{\"keep_alive\":-1}", KEEP_ALIVE_SET },
-		{ "{\"keep_alive\":\"5m\"}", KEEP_ALIVE_SET },  { "{\"keep_alive\":\"\"}", KEEP_ALIVE_SET },
-		{ "{\"keep_alive\":null}", KEEP_ALIVE_ABSENT }, { "{\"keep_alive\":[0]}", KEEP_ALIVE_SET },
+		{ "{\"keep_alive\":0}", KEEP_ALIVE_ZERO },
+		{ "{\"keep_alive\":\"0\"}", KEEP_ALIVE_ZERO },
+		{ "{\"keep_alive\":\"0m0s\"}", KEEP_ALIVE_ZERO },
+		{ "{\"keep_alive\":-1}", KEEP_ALIVE_SET },
+		{ "{\"keep_alive\":\"5m\"}", KEEP_ALIVE_SET },
+		{ "{\"keep_alive\":\"\"}", KEEP_ALIVE_SET },
+		{ "{\"keep_alive\":null}", KEEP_ALIVE_ABSENT },
+		{ "{\"keep_alive\":[0]}", KEEP_ALIVE_SET },
 	};
 	(void)state;
 
@@ -101,14 +110,16 @@ static void a_fault_says_what_and_where(void **state)
 	(void)state;
 
 	expect_fault("{\"a\" 1}", "expected ':' at line 1, column 6 (byte 5)");
-	expect_fault("{\n  \"a\": 1\n  \"b\": 2}", "expected ',' or '}' at line 3, column 3 (byte 13)");
+	expect_fault("{\n  \"a\": 1\n  \"b\": 2}",
+	             "expected ',' or '}' at line 3, column 3 (byte 13)");
 	expect_fault("[]", "expected an object at line 1, column 1 (byte 0)");
 	expect_fault("", "expected an object at line 1, column 1 (byte 0)");
 	expect_fault("{\"a\":", "the body ends too early at line 1, column 6 (byte 5)");
 	expect_fault("{} {}", "something follows the object at line 1, column 4 (byte 3)");
 	expect_fault("{\"a\":\"\xc0\xaf\"}", "not UTF-8 at line 1, column 7 (byte 6)");
 	expect_fault("{\"a\":\"\xed\xa0\x80\"}", "not UTF-8 at line 1, column 8 (byte 7)");
-	expect_fault("{\"a\":\"\\ud800x\"}", "half of a surrogate pair at line 1, column 13 (byte 12)");
+	expect_fault("{\"a\":\"\\ud800x\"}",
+	             "half of a surrogate pair at line 1, column 13 (byte 12)");
 	expect_fault("{\"a\":tru}", "expected true, false or null at line 1, column 9 (byte 8)");
 	expect_fault("{\"a\":01}", "expected ',' or '}' at line 1, column 7 (byte 6)");
 	expect_fault("{\"a\":1.}", "expected a digit at line 1, column 8 (byte 7)");
@@ -123,7 +134,8 @@ static void a_name_that_two_readers_may_read_differently_is_refused(void **state
 	expect_fault("{\"model\":\"a\",\"mod\\u0065l\":\"b\"}",
 	             "this key comes twice at line 1, column 25 (byte 24)");
 	expect_fault("{\"model\":7}", "\"model\" is not a string at line 1, column 11 (byte 10)");
-	expect_fault("{\"model\":\"a\\u0000b\"}", "a NUL in the model's name at line 1, column 19 (byte 18)");
+	expect_fault("{\"model\":\"a\\u0000b\"}",
+	             "a NUL in the model's name at line 1, column 19 (byte 18)");
 	assert_true(scan_whole(STR("{\"x\":1,\"x\":2,\"model\":null}")));
 	assert_false(scan.facts.has_model);
 }
@@ -173,8 +185,9 @@ static void strings_are_skipped_at_every_alignment(void **state)
 
 	for (size_t lead = 0; lead < 17; lead++)
 		for (size_t tail = 0; tail < 17; tail++) {
-			int length = snprintf(body, sizeof(body), "{\"a\":\"%.*s\\n%.*s\xc3\xa4\"}", (int)lead,
-			                      "xxxxxxxxxxxxxxxxx", (int)tail, "yyyyyyyyyyyyyyyyy");
+			int length = snprintf(body, sizeof(body), "{\"a\":\"%.*s\\n%.*s\xc3\xa4\"}",
+			                      (int)lead, "xxxxxxxxxxxxxxxxx", (int)tail,
+			                      "yyyyyyyyyyyyyyyyy");
 			assert_true(scan_whole((struct str){ body, (size_t)length }));
 			body[6 + lead] = '\x1f';
 			assert_false(scan_whole((struct str){ body, (size_t)length }));

@@ -50,8 +50,10 @@ static void each_fault_has_its_name(void **state)
 		  "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
 		  HEAD_DUPLICATE_ENCODING },
 		{ "PUT / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip\r\n\r\n", HEAD_BAD_ENCODING },
-		{ "PUT / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n", HEAD_ENCODING_IN_1_0 },
-		{ "PUT / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+		{ "PUT / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n",
+		  HEAD_ENCODING_IN_1_0 },
+		{ "PUT / HTTP/1.1\r\n" HOST
+		  "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
 		  HEAD_BOTH_LENGTHS },
 	};
 	(void)state;
@@ -69,8 +71,10 @@ static void facts_are_what_the_head_says(void **state)
 	struct head_facts facts;
 	(void)state;
 
-	assert_int_equal(head_check(STR("PUT / HTTP/1.1\r\n" HOST "content-LENGTH: 9223372036854775807\r\n\r\n"),
-	                            HEAD_REQUEST_TCP, &facts), HEAD_OK);
+	assert_int_equal(head_check(STR("PUT / HTTP/1.1\r\n" HOST
+	                                "content-LENGTH: 9223372036854775807\r\n\r\n"),
+	                            HEAD_REQUEST_TCP, &facts),
+	                 HEAD_OK);
 	assert_true(facts.content_length == INT64_MAX);
 	assert_int_equal(facts.minor_version, 1);
 	assert_int_equal(facts.fields, 2);

@@ -17,27 +17,38 @@ static void what_is_the_clients_alone_stays_here(void **state)
 {
 	(void)state;
 
-	expect_request("POST /v1/x?y=1 HTTP/1.1\r\nHost: public\r\nAuthorization: Bearer secret\r\n"
-	               "X-Api-Key: secret\r\nApi-Key: secret\r\nCookie: secret\r\nProxy-Authorization: secret\r\n"
-	               "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\n"
-	               "Trailer: x\r\nExpect: 100-continue\r\nUpgrade: h2c\r\nOrigin: http://a\r\n"
-	               "Accept-Encoding: gzip\r\nX-Cotenant-Deadline: 5\r\nContent-Length: 7\r\n"
-	               "Content-Type: application/json\r\nX-Other: yes\r\n\r\n",
-	               &(struct request_head){ .host = STR("localhost"), .length = 9, .keep_alive = true },
-	               "POST /v1/x?y=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-	               "X-Other: yes\r\nContent-Length: 9\r\n\r\n");
+	expect_request(
+	        "POST /v1/x?y=1 HTTP/1.1\r\nHost: public\r\nAuthorization: Bearer secret\r\n"
+	        "X-Api-Key: secret\r\nApi-Key: secret\r\nCookie: secret\r\nProxy-Authorization: "
+	        "secret\r\n"
+	        "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\n"
+	        "Trailer: x\r\nExpect: 100-continue\r\nUpgrade: h2c\r\nOrigin: http://a\r\n"
+	        "Accept-Encoding: gzip\r\nX-Cotenant-Deadline: 5\r\nContent-Length: 7\r\n"
+	        "Content-Type: application/json\r\nX-Other: yes\r\n\r\n",
+	        &(struct request_head){ .host = STR("localhost"), .length = 9, .keep_alive = true },
+	        "POST /v1/x?y=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	        "X-Other: yes\r\nContent-Length: 9\r\n\r\n");
 }
 
 static void the_engines_key_is_ours_to_give(void **state)
 {
-	const char *head = "GET /x HTTP/1.1\r\nHost: public\r\nAuthorization: Bearer theirs\r\n\r\n";
+	const char *head =
+	        "GET /x HTTP/1.1\r\nHost: public\r\nAuthorization: Bearer theirs\r\n\r\n";
 	(void)state;
 
-	expect_request(head, &(struct request_head){ .target = STR("/y"), .host = STR("e"),
-	                                             .bearer = STR("ours"), .length = LENGTH_NONE },
-	               "GET /y HTTP/1.1\r\nHost: e\r\nConnection: close\r\nAuthorization: Bearer ours\r\n\r\n");
-	expect_request(head, &(struct request_head){ .host = STR("e"), .bearer = STR("ours"), .keep_alive = true,
-	                                             .length = LENGTH_CHUNKED, .forward_authorization = true },
+	expect_request(head,
+	               &(struct request_head){ .target = STR("/y"),
+	                                       .host = STR("e"),
+	                                       .bearer = STR("ours"),
+	                                       .length = LENGTH_NONE },
+	               "GET /y HTTP/1.1\r\nHost: e\r\nConnection: close\r\nAuthorization: Bearer "
+	               "ours\r\n\r\n");
+	expect_request(head,
+	               &(struct request_head){ .host = STR("e"),
+	                                       .bearer = STR("ours"),
+	                                       .keep_alive = true,
+	                                       .length = LENGTH_CHUNKED,
+	                                       .forward_authorization = true },
 	               "GET /x HTTP/1.1\r\nHost: e\r\nAuthorization: Bearer theirs\r\n"
 	               "Transfer-Encoding: chunked\r\n\r\n");
 }
@@ -46,11 +57,12 @@ static void a_websocket_is_asked_for_again(void **state)
 {
 	(void)state;
 
-	expect_request("GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-	               "Sec-WebSocket-Key: k\r\n\r\n",
-	               &(struct request_head){ .host = STR("e"), .length = LENGTH_NONE },
-	               "GET /ws HTTP/1.1\r\nHost: e\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-	               "Sec-WebSocket-Key: k\r\n\r\n");
+	expect_request(
+	        "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+	        "Sec-WebSocket-Key: k\r\n\r\n",
+	        &(struct request_head){ .host = STR("e"), .length = LENGTH_NONE },
+	        "GET /ws HTTP/1.1\r\nHost: e\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+	        "Sec-WebSocket-Key: k\r\n\r\n");
 }
 
 static void expect_response(const char *head, const struct response_head *how, const char *expected)
@@ -70,16 +82,21 @@ static void an_answer_says_our_framing_and_our_fields(void **state)
 	(void)state;
 
 	expect_response("HTTP/1.1 200 Fine\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
-	                "Access-Control-Allow-Origin: *\r\nX-Cotenant-Request-Id: false\r\nServer: e\r\n\r\n",
-	                &(struct response_head){ .length = LENGTH_CHUNKED, .keep_alive = true,
-	                                         .client_minor_version = 1, .extra = &extra, .extra_count = 1 },
+	                "Access-Control-Allow-Origin: *\r\nX-Cotenant-Request-Id: false\r\nServer: "
+	                "e\r\n\r\n",
+	                &(struct response_head){ .length = LENGTH_CHUNKED,
+	                                         .keep_alive = true,
+	                                         .client_minor_version = 1,
+	                                         .extra = &extra,
+	                                         .extra_count = 1 },
 	                "HTTP/1.1 200 Fine\r\nServer: e\r\nX-Cotenant-Request-Id: 1-2  X: y\r\n"
 	                "Transfer-Encoding: chunked\r\n\r\n");
 	expect_response("HTTP/1.0 200\r\n\r\n",
 	                &(struct response_head){ .length = LENGTH_NONE, .client_minor_version = 0 },
 	                "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
 	expect_response("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
-	                &(struct response_head){ .length = 3, .keep_alive = true, .client_minor_version = 0 },
+	                &(struct response_head){
+	                        .length = 3, .keep_alive = true, .client_minor_version = 0 },
 	                "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\n");
 }
 
@@ -87,11 +104,12 @@ static void a_switch_of_protocols_is_passed_on(void **state)
 {
 	(void)state;
 
-	expect_response("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-	                "Sec-WebSocket-Accept: a\r\n\r\n",
-	                &(struct response_head){ .length = LENGTH_NONE, .client_minor_version = 1 },
-	                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-	                "Sec-WebSocket-Accept: a\r\n\r\n");
+	expect_response(
+	        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+	        "Sec-WebSocket-Accept: a\r\n\r\n",
+	        &(struct response_head){ .length = LENGTH_NONE, .client_minor_version = 1 },
+	        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+	        "Sec-WebSocket-Accept: a\r\n\r\n");
 }
 
 static void our_own_answers(void **state)
@@ -100,9 +118,11 @@ static void our_own_answers(void **state)
 	(void)state;
 
 	head_write_own(&out, 429, "application/json",
-	               &(struct response_head){ .length = 2, .keep_alive = true, .client_minor_version = 1 });
-	assert_string_equal(buf_cstr(&out), "HTTP/1.1 429 Too Many Requests\r\n"
-	                                    "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n");
+	               &(struct response_head){
+	                       .length = 2, .keep_alive = true, .client_minor_version = 1 });
+	assert_string_equal(buf_cstr(&out),
+	                    "HTTP/1.1 429 Too Many Requests\r\n"
+	                    "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n");
 	buf_release(&out);
 }
 

@@ -24,8 +24,11 @@ static void what_is_not_utf8_is_replaced(void **state)
 {
 	(void)state;
 
-	expect(STR("\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80"), "\"\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80\"");
-	expect(STR("a\xff" "b"), "\"a\\ufffdb\"");
+	expect(STR("\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80"),
+	       "\"\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80\"");
+	expect(STR("a\xff"
+	           "b"),
+	       "\"a\\ufffdb\"");
 	expect(STR("\xe4\xb8"), "\"\\ufffd\\ufffd\"");
 	expect(STR("\xc0\xaf"), "\"\\ufffd\\ufffd\"");
 	expect(STR("\xed\xa0\x80"), "\"\\ufffd\\ufffd\\ufffd\"");

@@ -13,8 +13,11 @@ static void a_request_is_taken_apart(void **state)
 {
 	(void)state;
 
-	assert_int_equal(parse("POST /v1/chat%20x?a=1&b=?2 HTTP/1.1\r\nHost: h:80\r\nX-One:  two \r\n"
-	                       "Content-Length: 12\r\nExpect: 100-continue\r\n\r\n", HEAD_REQUEST_TCP), HEAD_OK);
+	assert_int_equal(
+	        parse("POST /v1/chat%20x?a=1&b=?2 HTTP/1.1\r\nHost: h:80\r\nX-One:  two \r\n"
+	              "Content-Length: 12\r\nExpect: 100-continue\r\n\r\n",
+	              HEAD_REQUEST_TCP),
+	        HEAD_OK);
 	assert_int_equal(message.method, METHOD_POST);
 	assert_true(str_is(message.method_text, "POST"));
 	assert_true(str_is(message.path, "/v1/chat%20x"));
@@ -36,10 +39,12 @@ static void an_absolute_target_gives_path_and_query(void **state)
 {
 	(void)state;
 
-	assert_int_equal(parse("GET http://h/x?y HTTP/1.1\r\nHost: h\r\n\r\n", HEAD_REQUEST_TCP), HEAD_OK);
+	assert_int_equal(parse("GET http://h/x?y HTTP/1.1\r\nHost: h\r\n\r\n", HEAD_REQUEST_TCP),
+	                 HEAD_OK);
 	assert_true(str_is(message.path, "/x"));
 	assert_true(str_is(message.query, "y"));
-	assert_int_equal(parse("GET http://h?y HTTP/1.1\r\nHost: h\r\n\r\n", HEAD_REQUEST_TCP), HEAD_OK);
+	assert_int_equal(parse("GET http://h?y HTTP/1.1\r\nHost: h\r\n\r\n", HEAD_REQUEST_TCP),
+	                 HEAD_OK);
 	assert_true(str_is(message.path, "/"));
 	assert_true(str_is(message.query, "y"));
 	assert_int_equal(parse("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", HEAD_REQUEST_TCP), HEAD_OK);
@@ -66,13 +71,17 @@ static void only_websockets_are_an_upgrade(void **state)
 	(void)state;
 
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\n"
-	                       "Upgrade: WebSocket\r\n\r\n", HEAD_REQUEST_TCP), HEAD_OK);
+	                       "Upgrade: WebSocket\r\n\r\n",
+	                       HEAD_REQUEST_TCP),
+	                 HEAD_OK);
 	assert_true(message.upgrade);
 	assert_true(str_is(message.upgrade_to, "WebSocket"));
-	parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", HEAD_REQUEST_TCP);
+	parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+	      HEAD_REQUEST_TCP);
 	assert_false(message.upgrade);
 	parse("POST / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-	      "Content-Length: 3\r\n\r\n", HEAD_REQUEST_TCP);
+	      "Content-Length: 3\r\n\r\n",
+	      HEAD_REQUEST_TCP);
 	assert_false(message.upgrade);
 	parse("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n", HEAD_REQUEST_TCP);
 	assert_false(message.upgrade);
@@ -83,7 +92,9 @@ static void an_answer_is_taken_apart(void **state)
 	(void)state;
 
 	assert_int_equal(parse("HTTP/1.1 503 Not now, later\r\nRetry-After: 3\r\n"
-	                       "Transfer-Encoding: chunked\r\n\r\n", HEAD_RESPONSE), HEAD_OK);
+	                       "Transfer-Encoding: chunked\r\n\r\n",
+	                       HEAD_RESPONSE),
+	                 HEAD_OK);
 	assert_int_equal(message.status, 503);
 	assert_true(str_is(message.reason, "Not now, later"));
 	assert_true(message.chunked);
@@ -96,7 +107,8 @@ static void lists_are_searched_by_token(void **state)
 {
 	(void)state;
 
-	parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: a ,B\r\nConnection: c\r\n\r\n", HEAD_REQUEST_TCP);
+	parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: a ,B\r\nConnection: c\r\n\r\n",
+	      HEAD_REQUEST_TCP);
 	assert_true(message_header_has(&message, "connection", STR("A")));
 	assert_true(message_header_has(&message, "connection", STR("b")));
 	assert_true(message_header_has(&message, "connection", STR("c")));
@@ -110,7 +122,8 @@ static void methods_have_their_names(void **state)
 	(void)state;
 
 	for (int method = 0; method < METHOD_COUNT; method++) {
-		snprintf(head, sizeof(head), "%s / HTTP/1.1\r\nHost: h\r\n\r\n", method_text((enum method)method));
+		snprintf(head, sizeof(head), "%s / HTTP/1.1\r\nHost: h\r\n\r\n",
+		         method_text((enum method)method));
 		assert_int_equal(parse(head, HEAD_REQUEST_TCP), HEAD_OK);
 		assert_int_equal(message.method, method);
 	}

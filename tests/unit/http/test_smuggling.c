@@ -17,7 +17,7 @@
 struct sample {
 	char *name;
 	enum head_kind kind;
-	int status;      /* of the refusal; 0: the head is fine */
+	int status; /* of the refusal; 0: the head is fine */
 	bool is_bad_body;
 	struct buf bytes;
 };
@@ -30,8 +30,9 @@ static void load(struct sample *sample, const char *name)
 	uint64_t status = 0;
 
 	sample->name = xstrdup(name);
-	sample->kind = str_is(kind, "tcp") ? HEAD_REQUEST_TCP
-	               : str_is(kind, "unix") ? HEAD_REQUEST_UNIX : HEAD_RESPONSE;
+	sample->kind = str_is(kind, "tcp")    ? HEAD_REQUEST_TCP
+	               : str_is(kind, "unix") ? HEAD_REQUEST_UNIX
+	                                      : HEAD_RESPONSE;
 	sample->is_bad_body = str_is(verdict, "body");
 	if (str_to_u64(verdict, &status))
 		sample->status = (int)status;
@@ -83,7 +84,8 @@ static void check_alone(const struct sample *sample)
 		fault = head_check((struct str){ bytes.data, (size_t)length }, sample->kind, NULL);
 	int expected = sample->status ? sample->status : 200;
 	if (head_fault_status(fault) != expected || fault == HEAD_INCOMPLETE)
-		fail_msg("%s: %d, %s", sample->name, head_fault_status(fault), head_fault_text(fault));
+		fail_msg("%s: %d, %s", sample->name, head_fault_status(fault),
+		         head_fault_text(fault));
 }
 
 static void the_check_alone_gives_the_verdict(void **state)
@@ -101,7 +103,8 @@ static void read_both_ways(const struct sample *sample)
 	if (ours.fault == HEAD_DISAGREEMENT)
 		fail_msg("%s: llhttp refuses what the check accepts", sample->name);
 	if (ours.is_broken != sample->is_bad_body)
-		fail_msg("%s: the body is %s", sample->name, ours.is_broken ? "refused" : "accepted");
+		fail_msg("%s: the body is %s", sample->name,
+		         ours.is_broken ? "refused" : "accepted");
 	if (ours.fault == HEAD_OK && !ours.is_broken && !reading_equal(&ours, &theirs))
 		fail_msg("%s: llhttp ends the message elsewhere", sample->name);
 	reading_release(&ours);

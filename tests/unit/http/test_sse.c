@@ -38,11 +38,14 @@ static void the_last_counts_are_kept(void **state)
 {
 	(void)state;
 
-	feed(STREAM_SSE, "data: {\"usage\":{\"prompt_tokens\": 12,\"completion_tokens\":3}}\n\n"
-	                 "data: {\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":34,\"total_tokens\":46}}\n\n");
+	feed(STREAM_SSE,
+	     "data: {\"usage\":{\"prompt_tokens\": 12,\"completion_tokens\":3}}\n\n"
+	     "data: "
+	     "{\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":34,\"total_tokens\":46}}\n\n");
 	assert_true(reader.tokens_in == 12 && reader.tokens_out == 34);
-	feed(STREAM_ANTHROPIC, "event: message_start\ndata: {\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}\n\n"
-	                       "event: message_delta\ndata: {\"usage\":{\"output_tokens\":15}}\n\n");
+	feed(STREAM_ANTHROPIC,
+	     "event: message_start\ndata: {\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}\n\n"
+	     "event: message_delta\ndata: {\"usage\":{\"output_tokens\":15}}\n\n");
 	assert_true(reader.tokens_in == 25 && reader.tokens_out == 15);
 	feed(STREAM_NDJSON_CHAT, "{\"done\":true,\"prompt_eval_count\":7,\"eval_count\":9}\n");
 	assert_true(reader.tokens_in == 7 && reader.tokens_out == 9);
@@ -77,10 +80,13 @@ static void signs_of_life_have_the_form_of_the_stream(void **state)
 	} cases[] = {
 		{ STREAM_NONE, "" },
 		{ STREAM_SSE, ": loading chat,  40 %\n\n" },
-		{ STREAM_ANTHROPIC, ": loading chat,  40 %\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\n" },
-		{ STREAM_NDJSON_CHAT, "{\"model\":\"a\\\"b\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},"
-		                      "\"done\":false}\n" },
-		{ STREAM_NDJSON_GENERATE, "{\"model\":\"a\\\"b\",\"response\":\"\",\"done\":false}\n" },
+		{ STREAM_ANTHROPIC,
+		  ": loading chat,  40 %\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\n" },
+		{ STREAM_NDJSON_CHAT,
+		  "{\"model\":\"a\\\"b\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},"
+		  "\"done\":false}\n" },
+		{ STREAM_NDJSON_GENERATE,
+		  "{\"model\":\"a\\\"b\",\"response\":\"\",\"done\":false}\n" },
 		{ STREAM_NDJSON, "{\"status\":\"loading chat,\\n 40 %\"}\n" },
 	};
 	struct buf out = BUF_INIT;

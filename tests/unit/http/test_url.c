@@ -51,11 +51,37 @@ static void parameters_are_found_by_name(void **state)
 
 static void a_path_that_needs_repair_is_refused(void **state)
 {
-	static const char *const bad[] = { "", "a", "*", "//", "/a//b", "/..", "/a/../b", "/.", "/a/.", "/%2e%2E",
-		                           "/.%2e/x", "/a\\b", "/a%5cb", "/a%2fb", "/%00", "/%0a", "/%", "/%zz",
-		                           "/v1/models/a/b%2fc", "/upstream/../x", "/upstream/m/..%2f", "/a\x7f" };
-	static const char *const good[] = { "/", "/a", "/a/", "/a/b.c/...", "/a%20b", "/v1/models/org%2fname",
-		                            "/api/v1/models/org%2Fname/load", "/upstream/org%2Fname/x", "/..." };
+	static const char *const bad[] = { "",
+		                           "a",
+		                           "*",
+		                           "//",
+		                           "/a//b",
+		                           "/..",
+		                           "/a/../b",
+		                           "/.",
+		                           "/a/.",
+		                           "/%2e%2E",
+		                           "/.%2e/x",
+		                           "/a\\b",
+		                           "/a%5cb",
+		                           "/a%2fb",
+		                           "/%00",
+		                           "/%0a",
+		                           "/%",
+		                           "/%zz",
+		                           "/v1/models/a/b%2fc",
+		                           "/upstream/../x",
+		                           "/upstream/m/..%2f",
+		                           "/a\x7f" };
+	static const char *const good[] = { "/",
+		                            "/a",
+		                            "/a/",
+		                            "/a/b.c/...",
+		                            "/a%20b",
+		                            "/v1/models/org%2fname",
+		                            "/api/v1/models/org%2Fname/load",
+		                            "/upstream/org%2Fname/x",
+		                            "/..." };
 	(void)state;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -96,8 +122,9 @@ static void hosts_are_names_and_ports(void **state)
 	assert_true(host.is_ipv6);
 	assert_int_equal(host.port, 80);
 
-	static const char *const bad[] = { "", ":80", "a:", "a:b", "a:65536", "a:123456", "a b", "a/b", "a@b", "::1",
-		                           "[::1", "[::1]x", "[::1]:", "[]", "[g::1]", "a,b", "a:80:80" };
+	static const char *const bad[] = { "",       ":80", "a:",     "a:b", "a:65536", "a:123456",
+		                           "a b",    "a/b", "a@b",    "::1", "[::1",    "[::1]x",
+		                           "[::1]:", "[]",  "[g::1]", "a,b", "a:80:80" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		if (host_parse(str_from(bad[i]), &host))
 			fail_msg("accepted: %s", bad[i]);
