@@ -1,10 +1,12 @@
 #include "app/catalogue.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "core/arbiter.h"
 #include "engine/estimate_params.h"
 
@@ -24,6 +26,29 @@ static uint64_t file_key(const struct conf_model *model)
 	return str_hash((struct str){ (const char *)parts, sizeof(parts) });
 }
 
+/*
+ * What was measured holds for this engine started this way. The program stands
+ * for its build by path, size and time of change, as a file does.
+ */
+static uint64_t build_key(const struct conf_model *model)
+{
+	struct buf text = BUF_INIT;
+	struct stat st;
+	const char *program = model->engine_path ? model->engine_path : model->engine_name;
+
+	buf_printf(&text, "%s %lld %lld %s %d", program, (long long)model->slots,
+	           (long long)model->context_max, model->kv_type, (int)model->kv);
+	if (stat(program, &st) == 0)
+		buf_printf(&text, " %lld %lld", (long long)st.st_size, (long long)st.st_mtim.tv_sec);
+	for (size_t i = 0; i < model->args.count; i++)
+		buf_printf(&text, " %s", model->args.items[i]);
+	if (model->cmd)
+		buf_printf(&text, " %s", model->cmd);
+	uint64_t key = str_hash(buf_str(&text));
+	buf_release(&text);
+	return key;
+}
+
 static void set_host_bytes(struct amount *amount, int64_t bytes)
 {
 	*amount = (struct amount){ 0 };
@@ -34,7 +59,7 @@ static void fill_from_conf(const struct conf_model *model, struct model_spec *sp
 {
 	str_copy(spec->name, sizeof(spec->name), str_from(model->name));
 	spec->file_key = file_key(model);
-	spec->build_key = str_hash(str_from(model->engine_path ? model->engine_path : model->engine_name));
+	spec->build_key = build_key(model);
 	spec->present = 1;
 	spec->flags = (model->pin ? MODEL_PINNED : 0) | (model->preload ? MODEL_PRELOAD : 0) |
 	              (model->autoload ? MODEL_AUTOLOAD : 0);
@@ -56,7 +81,10 @@ enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
 
 static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out, struct err *err)
 {
-	return engine_estimate(model, context, model->slots, out, err);
+	struct estimate_params params;
+
+	engine_estimate_params(model, context, model->slots, &params);
+	return estimate_file(model->file, &params, out, err);
 }
 
 static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, int64_t *context,
@@ -111,6 +139,9 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struc
 	int code = 0;
 	if (model->file && model->engine == CONF_ENGINE_LLAMA_SERVER)
 		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
+	if (code == 0 && row->estimate.missing_bytes > 0)
+		code = err_set(&err, -ENODATA, "model file %s is cut short: %lld bytes are missing; fetch it again",
+		               model->file, (long long)row->estimate.missing_bytes);
 	if (code < 0) {
 		str_copy(row->error, sizeof(row->error), str_from(err.text));
 		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;

@@ -121,6 +121,8 @@ void shell_turn(struct shell *shell)
 		struct event event = shell_pop(shell);
 		step(shell, &event);
 	}
+	if (shell->recorder)
+		recorder_flush(shell->recorder);
 	if (shell->phase != PHASE_CLOSING)
 		shell_set_pace(shell);
 }

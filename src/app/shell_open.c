@@ -16,6 +16,7 @@
 #include "app/notify.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/units.h"
 
 enum { HARD_STOP_MS = 20000, STORE_CLOSE_MS = 3000 };
 
@@ -28,9 +29,20 @@ static void make_boot_id(char out[9])
 	snprintf(out, 9, "%08x", random);
 }
 
+static const char *limit_text(rlim_t limit, char out[32])
+{
+	if (limit == RLIM_INFINITY)
+		snprintf(out, 32, "unlimited");
+	else
+		snprintf(out, 32, "%llu", (unsigned long long)limit);
+	return out;
+}
+
+/* As far up as we may; where that is not enough, what it costs is said once. */
 static void raise_limit(int which, const char *name, rlim_t wanted, const char *cost)
 {
 	struct rlimit limit;
+	char has[32], wants[32];
 
 	if (getrlimit(which, &limit) < 0 || limit.rlim_cur >= wanted)
 		return;
@@ -39,8 +51,8 @@ static void raise_limit(int which, const char *name, rlim_t wanted, const char *
 	if (limit.rlim_cur > before && setrlimit(which, &limit) < 0)
 		limit.rlim_cur = before;
 	if (limit.rlim_cur < wanted)
-		log_warn("the limit of %s stays at %llu (%llu wanted): %s", name,
-		         (unsigned long long)limit.rlim_cur, (unsigned long long)wanted, cost);
+		log_warn("the limit of %s stays at %s (wanted: %s): %s", name,
+		         limit_text(limit.rlim_cur, has), limit_text(wanted, wants), cost);
 }
 
 static int open_folders(struct shell *shell, struct err *err)
@@ -247,6 +259,22 @@ static void warn_of_models(const struct shell *shell)
 			         shell->catalogue.rows[i].error);
 }
 
+static void say_hello(const struct shell *shell)
+{
+	char room[UNITS_TEXT], total[UNITS_TEXT];
+
+	for (size_t i = 0; i < shell->conf->listens; i++) {
+		const struct conf_listen *listen = &shell->conf->listen[i];
+		if (listen->path)
+			log_info("listening on unix:%s", listen->path);
+		else
+			log_info("listening on http://%s:%u", listen->host, listen->port);
+	}
+	log_info("%zu model%s; up to %s of %s for them; control socket %s", shell->conf->model_count,
+	         shell->conf->model_count == 1 ? "" : "s", units_size(room, shell->room_bytes),
+	         units_size(total, shell->sample.total_bytes), shell->socket_path);
+}
+
 int shell_open(struct shell *shell, const struct shell_options *options, struct conf *conf,
                struct keeper *keeper, struct err *err)
 {
@@ -254,8 +282,11 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell->options = *options;
 	shell->conf = conf;
 	make_boot_id(shell->boot_id);
-	raise_limit(RLIMIT_NOFILE, "open files", 65536, "a connection takes one or two; beyond it new ones wait");
-	raise_limit(RLIMIT_MEMLOCK, "locked memory", RLIM_INFINITY, "engines that pin their weights (--mlock) cannot");
+	/* A parked request takes one descriptor, a running one two. */
+	raise_limit(RLIMIT_NOFILE, "open files", 2 * (rlim_t)conf->limit_requests + 1024,
+	            "with that many connections new ones have to wait");
+	raise_limit(RLIMIT_MEMLOCK, "locked memory", RLIM_INFINITY,
+	            "engines that lock their weights (--mlock) cannot");
 	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 || shell_make_arbiter(shell, err) < 0)
 		return err->code;
 	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
@@ -286,6 +317,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	struct sampler_events sampler;
 	shell_sampler_events(shell, &sampler);
 	shell->sampler = sampler_new(&shell->loop, "", &sampler);
+	say_hello(shell);
 	return 0;
 }
 

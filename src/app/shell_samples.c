@@ -5,25 +5,32 @@
 
 #include "base/log.h"
 
-static uint32_t sample_owners(void *ctx, struct sampler_owner *out, uint32_t capacity)
+static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_owner *out,
+                           uint32_t count, uint32_t capacity)
 {
-	struct shell *shell = ctx;
-	uint32_t count = 0;
-
 	for (uint32_t i = 0; i < shell->instance_capacity && count < capacity; i++) {
 		const struct instance_row *row = &shell->instances[i];
-		if (!row->live)
-			continue;
 		struct sampler_owner *owner = &out[count];
-		*owner = (struct sampler_owner){ .instance = row->id, .gone = row->gone };
+
+		if (!row->live || row->gone != gone)
+			continue;
+		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone };
 		bool running = supervisor_owner(shell->supervisor, row->id, &owner->owner.pgid,
 		                                &owner->owner.cgroup);
-		if (!running && !row->gone)
+		if (!running && !gone)
 			continue; /* asked for, not yet there */
 		owner->owner.files[0] = row->file[0] ? row->file : NULL;
 		count++;
 	}
 	return count;
+}
+
+/* Those whose release is awaited come first: a full sample must not hold up a load. */
+static uint32_t sample_owners(void *ctx, struct sampler_owner *out, uint32_t capacity)
+{
+	uint32_t count = add_owners(ctx, true, out, 0, capacity);
+
+	return add_owners(ctx, false, out, count, capacity);
 }
 
 static void push_measured(struct shell *shell, const struct sampler_owner *asked,

@@ -27,27 +27,31 @@ const struct adapter *adapter_of(const struct conf_model *model)
 }
 
 /*
- * What an engine may inherit: where things are, and what steers drivers. All
- * else of our environment stays ours: it may hold keys.
+ * An engine inherits our environment, as it would from a shell: drivers, caches
+ * and libraries are steered that way. Not what is ours alone (our folders, the
+ * service manager's variables) and nothing that is named like a secret; who
+ * wants an engine to have one says so in the model's `env`.
  */
 static bool may_inherit(struct str name)
 {
-	static const char *const names[] = {
-		"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
-		"LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH",
+	static const char *const ours[] = {
+		"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "JOURNAL_STREAM",
+		"INVOCATION_ID", "WATCHDOG_USEC", "WATCHDOG_PID", "MAINPID", "STATE_DIRECTORY",
+		"RUNTIME_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY", "CONFIGURATION_DIRECTORY",
+		"CREDENTIALS_DIRECTORY",
 	};
-	static const char *const families[] = {
-		"LC_", "XDG_", "HSA_", "HIP_", "ROCR_", "ROCM_", "CUDA_", "NVIDIA_", "GGML_", "VK_",
-		"MESA_", "RADV_", "AMD_", "GPU_", "OMP_", "GOMP_", "KMP_", "ZE_", "SYCL_", "ONEAPI_",
-	};
+	static const char *const secrets[] = { "KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (str_is(name, names[i]))
-			return true;
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (str_starts(name, families[i]))
-			return true;
-	return false;
+	/* LLAMA_ARG_* would be flags that no estimate knows of; `args` is the place for them. */
+	if (str_starts(name, "COTENANT_") || str_starts(name, "LLAMA_ARG_"))
+		return false;
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		if (str_is(name, ours[i]))
+			return false;
+	for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++)
+		if (str_ends(name, secrets[i]))
+			return false;
+	return true;
 }
 
 static void inherit(struct words *env, const char *const *environment)

@@ -34,7 +34,7 @@
 struct keeper;
 struct uv_loop_s;
 
-enum { KEEPER_ARGV_MAX = 256, KEEPER_ENV_MAX = 256, KEEPER_MESSAGE_BYTES = 64 * 1024 };
+enum { KEEPER_ARGV_MAX = 256, KEEPER_ENV_MAX = 512, KEEPER_MESSAGE_BYTES = 64 * 1024 };
 
 struct keeper_command {
 	uint64_t spawn_id;         /* the caller's name for it; never reused */

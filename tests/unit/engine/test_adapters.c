@@ -143,7 +143,7 @@ static void the_environment_holds_no_secret_of_ours(void **state)
 {
 	static const char *const ours[] = {
 		"PATH=/usr/bin", "HOME=/root", "LANG=C.UTF-8", "COTENANT_KEY=secret", "AWS_SECRET=secret",
-		"LLAMA_ARG_CTX_SIZE=1", "LC_ALL=C", "HSA_OVERRIDE_GFX_VERSION=11",
+		"LLAMA_ARG_CTX_SIZE=1", "LC_ALL=C", "HF_HOME=/m", "HSA_OVERRIDE_GFX_VERSION=11",
 		"OMP_WAIT_POLICY=active", "odd", "OPENAI_API_KEY=secret", NULL,
 	};
 	struct conf *conf = conf_from("models: {a: {engine: llama-server, file: /m/a.gguf,"
@@ -157,7 +157,7 @@ static void the_environment_holds_no_secret_of_ours(void **state)
 	assert_int_equal(adapter_launch(&adapter_llama, &request, &launch, NULL), 0);
 	assert_string_equal(joined(&launch.env),
 	                    "OMP_WAIT_POLICY=active GGML_NO_BACKTRACE=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "
-	                    "PATH=/usr/bin HOME=/root LANG=de LC_ALL=C HSA_OVERRIDE_GFX_VERSION=11 "
+	                    "PATH=/usr/bin HOME=/root LANG=de LC_ALL=C HF_HOME=/m HSA_OVERRIDE_GFX_VERSION=11 "
 	                    "LLAMA_API_KEY=c0ffee MINE=at home");
 	launch_release(&launch);
 	request.endpoint = &unix_endpoint;
