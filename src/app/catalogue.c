@@ -81,10 +81,7 @@ enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
 
 static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out, struct err *err)
 {
-	struct estimate_params params;
-
-	engine_estimate_params(model, context, model->slots, &params);
-	return estimate_file(model->file, &params, out, err);
+	return engine_estimate(model, context, model->slots, out, err);
 }
 
 static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, int64_t *context,

@@ -383,9 +383,9 @@ static void tear_down(struct shell *shell)
 	api_free(shell->api);
 	sampler_close(shell->sampler);
 	keeper_close(shell->keeper);
+	supervisor_free(shell->supervisor);
 	close_handles(shell);
 	uv_run(&shell->loop, UV_RUN_DEFAULT);
-	supervisor_free(shell->supervisor);
 	tickets_free(shell->tickets);
 	if (shell->recorder)
 		recorder_close(shell->recorder);

@@ -262,4 +262,7 @@ struct event {
 	};
 };
 
+/* How much of a struct event this type uses, from its start; 0: no such type. */
+uint32_t event_used_bytes(uint32_t type);
+
 #endif
