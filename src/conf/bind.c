@@ -163,10 +163,8 @@ static void add_string(struct binder *binder, const struct field *field, struct 
 {
 	char *text = bind_text(binder, field, at, str_from(raw));
 
-	if (!text)
-		return;
-	out->items = xrealloc(out->items, (out->count + 1) * sizeof(*out->items));
-	out->items[out->count++] = text;
+	if (text)
+		strings_add(out, text);
 }
 
 /* Split before anything is replaced, so that no variable can add a word. */

@@ -102,7 +102,8 @@ static void refuse_unknown(const struct conf *conf, struct problems *problems, s
 	unsigned best = UINT32_MAX;
 	char shown[EXCERPT];
 
-	for (size_t i = 0; i < conf->model_count; i++) {
+	/* Past what is told, a nearest name is only time. */
+	for (size_t i = 0; i < conf->model_count && problems->count < PROBLEMS_MAX; i++) {
 		unsigned distance = str_distance(str_from(name), str_from(conf->models[i].name));
 		if (distance < best) {
 			best = distance;

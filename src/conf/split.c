@@ -11,10 +11,18 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+/* The room doubles whenever the count is a power of two, so no capacity is kept. */
+void strings_add(struct conf_strings *strings, char *text)
+{
+	if ((strings->count & (strings->count - 1)) == 0)
+		strings->items = xrealloc(strings->items, (strings->count ? strings->count * 2 : 1) *
+		                                                  sizeof(*strings->items));
+	strings->items[strings->count++] = text;
+}
+
 static void add(struct conf_strings *out, struct buf *word)
 {
-	out->items = xrealloc(out->items, (out->count + 1) * sizeof(*out->items));
-	out->items[out->count++] = xstrndup(buf_cstr(word), buf_length(word));
+	strings_add(out, xstrndup(buf_cstr(word), buf_length(word)));
 	buf_consume(word, buf_length(word));
 }
 

@@ -13,6 +13,9 @@
  */
 const char *split_words(struct str line, struct conf_strings *out);
 
+/* Add an allocated text, which the list owns from then on. */
+void strings_add(struct conf_strings *strings, char *text);
+
 /* The words as one line that splits into them again. */
 struct buf;
 void split_join(const struct conf_strings *words, struct buf *out);

@@ -8,8 +8,11 @@
 
 void written_add(struct conf *conf, const char *value, struct str text)
 {
-	conf->written = xrealloc(conf->written,
-	                         (conf->written_count + 1) * sizeof(*conf->written));
+	size_t count = conf->written_count;
+
+	if ((count & (count - 1)) == 0) /* the room doubles */
+		conf->written = xrealloc(conf->written,
+		                         (count ? count * 2 : 1) * sizeof(*conf->written));
 	conf->written[conf->written_count++] =
 		(struct conf_written){ value, xstrndup(text.data, text.length) };
 }
