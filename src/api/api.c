@@ -79,8 +79,8 @@ static void run_route(struct api *api, struct call *call, const struct route *ro
 	char decoded[NAME_BYTES];
 
 	if (route->role == CONF_ROLE_ADMIN && call_role(call) != CONF_ROLE_ADMIN) {
-		call_error(call, 403, "forbidden", "this needs role admin",
-		           "use the command line on the machine itself, or a key of role admin");
+		call_error(call, 403, "forbidden",
+		           "this needs role admin: the control socket, or a key of that role", NULL);
 		return;
 	}
 	if (!str_is(call_method(call), "GET") && !body_is_json(call)) {
@@ -98,7 +98,7 @@ static void no_endpoint(struct call *call, struct str path)
 {
 	const char *best = "/api/v1/models";
 	unsigned best_distance = UINT32_MAX;
-	char message[400], help[120];
+	char message[400];
 
 	for (size_t i = 0; i < ROUTES; i++) {
 		unsigned distance = str_distance(path, str_from(routes[i].path));
@@ -109,8 +109,7 @@ static void no_endpoint(struct call *call, struct str path)
 	}
 	snprintf(message, sizeof(message), "there is no endpoint '%.*s'; did you mean %s?",
 	         (int)(path.length < 200 ? path.length : 200), path.data, best);
-	snprintf(help, sizeof(help), "GET /api/v1/models lists the models");
-	call_error(call, 404, "not_found", message, help);
+	call_error(call, 404, "not_found", message, NULL);
 }
 
 void api_handle(struct api *api, struct call *call)

@@ -159,6 +159,7 @@ static void begin(struct api *api, struct call *call, const char *name, enum req
 		return;
 	}
 	*command = (struct command){ .api = api,
+		                     .call = wait ? call : NULL,
 		                     .ticket = ticket,
 		                     .sequence = api->host.sequence(api->host.ctx),
 		                     .model = index,
@@ -171,13 +172,12 @@ static void begin(struct api *api, struct call *call, const char *name, enum req
 		                     .priority = model.spec->priority,
 		                     .weight_milli = 1000,
 		                     .deadline_at_us = INT64_MAX };
+	/* The verdict may come at once, and end the command: it is not touched after submit(). */
+	if (wait)
+		call_on_gone(call, on_caller_gone, command);
 	api->host.submit(api->host.ctx, ticket, &spec);
-	if (!wait) {
-		reply_model(api, call, 202, index, "accepted", 0, command->sequence);
-		return;
-	}
-	command->call = call;
-	call_on_gone(call, on_caller_gone, command);
+	if (!wait)
+		reply_model(api, call, 202, index, "accepted", 0, spec.sequence);
 }
 
 void handle_load(struct api *api, struct call *call, const char *name)

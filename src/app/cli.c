@@ -46,28 +46,37 @@ static const struct group groups[] = {
 	for (size_t g = 0; g < GROUPS; g++)                                                      \
 		for (const struct cli_verb *const *at = groups[g].verbs; *at; at++)
 
-int cli_fail(int code, const char *command, const char *format, ...)
-{
-	va_list args;
-
-	fflush(stdout);
-	fputs("cotenant: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	if (command)
-		fprintf(stderr, "  try: %s\n", command);
-	return code;
-}
-
-void cli_put(const char *text)
+static void put_plain(FILE *to, const char *text)
 {
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
 		bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-		putchar(control ? '?' : c);
+		putc(control ? '?' : c, to);
 	}
+}
+
+void cli_put(const char *text)
+{
+	put_plain(stdout, text);
+}
+
+int cli_fail(int code, const char *command, const char *format, ...)
+{
+	char text[4096];
+	va_list args;
+
+	fflush(stdout);
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fputs("cotenant: ", stderr);
+	put_plain(stderr, text);
+	if (command) {
+		fputs("\n  try: ", stderr);
+		put_plain(stderr, command);
+	}
+	putc('\n', stderr);
+	return code;
 }
 
 static const struct cli_verb *find_verb(const char *name)

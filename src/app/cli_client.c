@@ -170,12 +170,12 @@ static const char *command_for(int status, const char *code)
 
 int client_refused(const struct cli_args *args, const struct client_reply *reply)
 {
+	static const char try[] = "; try: "; /* the daemon's own hint, at the end of its message */
 	struct str body = buf_str(&reply->body);
 	json_t *root = json_loadb(body.data, body.length, 0, NULL);
 	json_t *error = json_object_get(root, "error");
 	const char *message = json_string_value(json_object_get(error, "message"));
 	const char *code = json_string_value(json_object_get(error, "code"));
-	const char *help = json_string_value(json_object_get(error, "help"));
 
 	if (!code)
 		code = "";
@@ -184,12 +184,13 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 		putchar('\n');
 	}
 	int exit_code = exit_of(reply->status, code);
-	if (!help)
-		help = command_for(reply->status, code);
+	const char *hint = message ? strstr(message, try) : NULL;
+	const char *command = hint ? hint + sizeof(try) - 1 : command_for(reply->status, code);
 	if (message)
-		cli_fail(exit_code, help, "%s", message);
+		cli_fail(exit_code, command, "%.*s", (int)(hint ? hint - message : (long)strlen(message)),
+		         message);
 	else
-		cli_fail(exit_code, help, "the daemon answered with status %d", reply->status);
+		cli_fail(exit_code, command, "the daemon answered with status %d", reply->status);
 	json_decref(root);
 	return exit_code;
 }

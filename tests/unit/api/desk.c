@@ -234,9 +234,28 @@ static bool cancel(void *ctx, uint64_t sequence)
 
 static bool post(void *ctx, void (*fn)(void *arg), void *arg)
 {
-	(void)ctx;
-	fn(arg);
+	struct desk *desk = ctx;
+
+	pthread_mutex_lock(&desk->posted_lock);
+	desk->posted = fn;
+	desk->posted_arg = arg;
+	pthread_mutex_unlock(&desk->posted_lock);
 	return true;
+}
+
+void desk_run_posted(struct desk *desk)
+{
+	void (*fn)(void *arg) = NULL;
+
+	for (int i = 0; i < 5000 && !fn; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		pthread_mutex_lock(&desk->posted_lock);
+		fn = desk->posted;
+		desk->posted = NULL;
+		pthread_mutex_unlock(&desk->posted_lock);
+	}
+	assert_non_null(fn);
+	fn(desk->posted_arg);
 }
 
 /* ---- setting up ---- */
@@ -276,7 +295,7 @@ static void start_machine(struct desk *desk)
 	step(desk, &sample);
 }
 
-int desk_open(void **state)
+static int open_desk(void **state, struct store *store)
 {
 	const struct arbiter_limits limits = { .models = 8, .requests = 16, .leases = 1 };
 	struct desk *desk = xcalloc(1, sizeof(*desk));
@@ -297,22 +316,41 @@ int desk_open(void **state)
 		                            .parameters = 7000000000, .trained_context = 32768,
 		                            .flags = "one,two" };
 	desk->tickets = tickets_new(16);
+	desk->store = store;
+	pthread_mutex_init(&desk->posted_lock, NULL);
 	const struct api_host host = { desk, get_arbiter, get_conf, get_sample, get_estimate, get_gateway,
 		                       get_now, next_sequence, explain, submit, gone, pin, reload, plan,
 		                       requests, cancel, post };
 	/* Names are read as soon as decisions come, so the api is there first. */
 	desk->api = api_new(&(struct api_options){ .boot_id = "0badcafe", .version = "1.2.3",
-	                                           .tickets = desk->tickets, .started_at_us = 1 },
+	                                           .tickets = desk->tickets, .store = store,
+	                                           .started_at_us = 1 },
 	                    &host);
 	start_machine(desk);
 	*state = desk;
 	return 0;
 }
 
+int desk_open(void **state)
+{
+	return open_desk(state, NULL);
+}
+
+int desk_open_with_history(void **state)
+{
+	struct err err;
+	struct store *store = store_open(":memory:", &err);
+
+	assert_non_null(store);
+	return open_desk(state, store);
+}
+
 int desk_close(void **state)
 {
 	struct desk *desk = *state;
 
+	if (desk->store)
+		store_close(desk->store, 1000);
 	api_free(desk->api);
 	tickets_free(desk->tickets);
 	for (size_t i = 0; i < desk->conf.model_count; i++) {
@@ -339,7 +377,8 @@ int desk_ask_as(struct desk *desk, enum conf_role role, const struct conf_key *k
 	buf_release(&call->text);
 	free((char *)call->path);
 	*call = (struct call){ .method = method, .body = body ? body : "", .role = role, .key = key,
-		               .content_type = "application/json", .query = "" };
+		               .content_type = desk->content_type ? desk->content_type : "application/json",
+		               .query = "" };
 	char *path = xstrdup(path_and_query);
 	char *mark = strchr(path, '?');
 	if (mark) {

@@ -2,6 +2,7 @@
 #define TEST_API_DESK_H
 
 #include <jansson.h>
+#include <pthread.h>
 
 #include "api/api.h"
 
@@ -48,11 +49,17 @@ struct desk {
 	bool has_live;
 	uint64_t cancelled;
 	struct call call;
+	const char *content_type; /* of calls; NULL = application/json */
+	struct store *store;
+	pthread_mutex_t posted_lock;
+	void (*posted)(void *arg); /* from the store's thread; runs in desk_run_posted() */
+	void *posted_arg;
 };
 
 enum { CHAT, SMALL, HUGE_ONE };
 
 int desk_open(void **state);
+int desk_open_with_history(void **state);
 int desk_close(void **state);
 
 /* One call by an admin over the socket; `body` NULL = none. Returns the status (0 = not answered yet). */
@@ -69,5 +76,7 @@ void desk_ready(struct desk *desk, uint32_t model);
 void desk_exit(struct desk *desk, uint32_t model); /* as asked, and its bytes come back */
 void desk_measure(struct desk *desk, uint32_t model, int64_t bytes);
 void desk_wait(struct desk *desk, int64_t us);
+/* Run what another thread posted; fails the test where nothing comes. */
+void desk_run_posted(struct desk *desk);
 
 #endif

@@ -321,11 +321,8 @@ static void commands_need_role_admin_and_json(void **state)
 	assert_int_equal(desk_ask_as(desk, CONF_ROLE_USE, NULL, "DELETE", "/api/v1/requests/0badcafe-1", NULL), 403);
 	assert_int_equal(desk->submitted, 0);
 
-	desk_ask(desk, "POST", "/api/v1/plan", "{}");
-	desk->call = (struct call){ .method = "POST", .path = strdup("/api/v1/models/chat/load"), .query = "",
-		                    .body = "{}", .content_type = "text/plain", .role = CONF_ROLE_ADMIN };
-	api_handle(desk->api, &desk->call);
-	assert_int_equal(desk->call.status, 415);
+	desk->content_type = "text/plain";
+	assert_int_equal(desk_ask(desk, "POST", "/api/v1/models/chat/load", "{}"), 415);
 	assert_int_equal(desk->submitted, 0);
 }
 
@@ -465,6 +462,41 @@ static void without_a_history_it_says_so(void **state)
 	assert_string_equal(desk->call.code, "no_history");
 }
 
+static void the_history_answers_from_its_thread(void **state)
+{
+	struct desk *desk = *state;
+
+	store_add_request(desk->store, &(struct store_request){ .arrived_at_ms = 5, .id = "0badcafe-1",
+	                                                        .model = "chat", .key_name = "laptop",
+	                                                        .path = "/v1/x", .priority = "normal",
+	                                                        .outcome = "ok", .status = 200 });
+	store_add_request(desk->store, &(struct store_request){ .arrived_at_ms = 6, .id = "0badcafe-2",
+	                                                        .model = "small", .key_name = "",
+	                                                        .path = "/v1/x", .priority = "normal",
+	                                                        .outcome = "ok", .status = 200 });
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/history?kind=requests&limit=10", NULL), 0);
+	desk_run_posted(desk);
+	assert_int_equal(desk->call.status, 200);
+	json_t *json = desk_json(desk);
+	assert_int_equal(json_array_size(json_object_get(json, "requests")), 2);
+	json_decref(json);
+
+	/* A key sees its own. */
+	desk_ask_as(desk, CONF_ROLE_USE, &desk->key, "GET", "/api/v1/history?kind=requests", NULL);
+	desk_run_posted(desk);
+	json = desk_json(desk);
+	assert_int_equal(json_array_size(json_object_get(json, "requests")), 1);
+	json_decref(json);
+
+	/* A caller that leaves in between costs nothing; wrong questions are refused. */
+	desk_ask(desk, "GET", "/api/v1/history", NULL);
+	desk_leave(desk);
+	desk_run_posted(desk);
+	assert_int_equal(desk->call.status, 0);
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/history?kind=dreams", NULL), 400);
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/history?since=yesterday", NULL), 400);
+}
+
 #define ON_A_DESK(test) cmocka_unit_test_setup_teardown(test, desk_open, desk_close)
 
 int main(void)
@@ -492,6 +524,8 @@ int main(void)
 		ON_A_DESK(a_reload_reports_or_refuses),
 		ON_A_DESK(metrics_are_well_formed),
 		ON_A_DESK(without_a_history_it_says_so),
+		cmocka_unit_test_setup_teardown(the_history_answers_from_its_thread, desk_open_with_history,
+		                                desk_close),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
