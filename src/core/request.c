@@ -168,6 +168,7 @@ void request_cancel(struct arbiter *a, struct request *request, enum fail fail)
 	request->deadline_at = NEVER;
 
 	struct model *model = model_of(a, request);
+	model_refresh(a, model);
 	struct decision decision = decision_about(a, DECISION_CANCEL, REASON_NONE, model);
 	decision.request = request->spec.sequence;
 	decision.fail = fail;

@@ -1,0 +1,50 @@
+/*
+ * sim_seeds FROM TO [trace]: random worlds, one a seed. A broken one is named
+ * together with the command line that repeats it, also where an assertion ends us.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/random.h"
+
+static char repeat[128];
+
+static void say_how_to_repeat(int signal)
+{
+	(void)signal;
+	ssize_t written = write(STDERR_FILENO, repeat, strlen(repeat));
+	(void)written;
+	_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3) {
+		fprintf(stderr, "usage: sim_seeds FROM TO [trace]\n");
+		return 2;
+	}
+	uint64_t from = strtoull(argv[1], NULL, 10);
+	uint64_t to = strtoull(argv[2], NULL, 10);
+	uint64_t steps = 0, loads = 0, evictions = 0, broken = 0;
+
+	signal(SIGABRT, say_how_to_repeat);
+	for (uint64_t seed = from; seed <= to; seed++) {
+		struct sim_result result;
+		snprintf(repeat, sizeof(repeat),
+		         "repeat: cotenant lab sim random --seeds %" PRIu64 "-%" PRIu64 "\n", seed, seed);
+		if (sim_run_random(seed, argc > 3 ? stdout : NULL, &result) != 0) {
+			fprintf(stderr, "seed %" PRIu64 ": %s\n%s", seed, result.problem, repeat);
+			broken++;
+		}
+		steps += result.steps;
+		loads += result.counters.loads;
+		evictions += result.counters.evictions;
+	}
+	printf("%" PRIu64 " worlds, %" PRIu64 " steps, %" PRIu64 " loads, %" PRIu64 " evictions\n",
+	       to - from + 1, steps, loads, evictions);
+	return broken ? 1 : 0;
+}
