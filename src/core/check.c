@@ -120,8 +120,10 @@ static void check_models(const struct arbiter *a)
 		}
 		HOLDS(evictors == model->evictors, "those others may go for are counted");
 		HOLDS(model->stirring == model_stirs(model), "who has anything to do stirs");
-		HOLDS(model->due_at == model_due(a, model), "what is due is known");
-		HOLDS((model->due_place != 0) == (model->due_at != NEVER), "what is due is noted");
+		HOLDS(model->due_at == model_due(a, model) || model->due_at <= a->now,
+		      "what is due is known");
+		HOLDS(model->due_place || model->due_at == NEVER || model->due_at == 0,
+		      "what is due is noted"); /* 0: a row that was never used */
 		HOLDS(!model->due_place || due_row(a, model->due_place - 1)->at == model->due_at,
 		      "what is due is noted for its time");
 		with_instance += model->instance != 0;

@@ -208,12 +208,24 @@ static void evict_idle(struct arbiter *a, struct instance *victim)
 	instance_end(a, victim, ACTION_STOP, REASON_PRESSURE);
 }
 
+/*
+ * A load that brought the machine there would do so again: it counts as a failed
+ * one, so that a model which is too large is not tried for ever.
+ */
 static bool abort_load(struct arbiter *a)
 {
 	INSTANCES_LIVE(a, i) {
 		if (i->state != INSTANCE_LOADING)
 			continue;
-		unload(a, i, ACTION_ABORT_LOAD, REASON_PRESSURE);
+		struct model *model = model_row(a, i->model);
+		model_load_failed(a, model, false, FAIL_NO_ROOM);
+		struct decision decision =
+			decision_about(a, DECISION_LOAD_FAILED, REASON_PRESSURE, model);
+		decision.fail = FAIL_NO_ROOM;
+		decision.load_us = a->now - i->opened_at;
+		decision.wait_us = model->retry_at - a->now;
+		decision_record(a, &decision);
+		instance_end(a, i, ACTION_ABORT_LOAD, REASON_PRESSURE);
 		return true;
 	}
 	return false;

@@ -211,7 +211,7 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	bool loading = instance->state == INSTANCE_LOADING;
 
 	if (loading)
-		model_load_failed(a, model, never_ready);
+		model_load_failed(a, model, never_ready, FAIL_LOAD_FAILED);
 	else
 		model_crashed(a, model);
 	struct decision decision =

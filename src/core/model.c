@@ -211,14 +211,14 @@ static void back_off(struct arbiter *a, struct model *model)
 	model->retry_at = a->now + (wait < most ? wait : most);
 }
 
-void model_load_failed(struct arbiter *a, struct model *model, bool never_ready)
+void model_load_failed(struct arbiter *a, struct model *model, bool never_ready, enum fail fail)
 {
 	a->counters.load_failures++;
 	model->load_failures++;
 	model->never_ready = never_ready;
 	back_off(a, model);
 	if (model_refuses(a, model))
-		model_purge(a, model, FAIL_LOAD_FAILED);
+		model_purge(a, model, fail);
 	model_refresh(a, model);
 }
 

@@ -35,8 +35,11 @@ void model_refresh(struct arbiter *a, struct model *model);
 int64_t model_due(const struct arbiter *a, const struct model *model);
 bool model_stirs(const struct model *model);
 
-/* A failed load (never_ready: the file or the flags are wrong) or the death of a ready engine: back off. */
-void model_load_failed(struct arbiter *a, struct model *model, bool never_ready);
+/*
+ * A failed load (never_ready: the file or the flags are wrong) or the death of a
+ * ready engine: back off. Who waits is told `fail` where waiting on is in vain.
+ */
+void model_load_failed(struct arbiter *a, struct model *model, bool never_ready, enum fail fail);
 void model_crashed(struct arbiter *a, struct model *model);
 
 /* Reject everything that waits for it, one unit of work each. */

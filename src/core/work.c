@@ -15,7 +15,8 @@ static bool purge(struct arbiter *a)
 		if (!model->purge)
 			continue;
 		struct refusal refusal = { .fail = model->purge };
-		if (model->purge == FAIL_LOAD_FAILED && !model->never_ready)
+		bool failed = model->purge == FAIL_LOAD_FAILED || model->purge == FAIL_NO_ROOM;
+		if (failed && !model->never_ready)
 			refusal.retry_after_us = model->retry_at - a->now;
 		request_reject(a, model_head(a, model), &refusal);
 		return true;

@@ -471,7 +471,7 @@ static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 	rig_expect(&rig, "spawn d");
 	rig.decisions = true;
 	rig_pressure(&rig, PRESSURE_CRIT);
-	rig_expect(&rig, "[pressure pressure], [unload d pressure], abort d");
+	rig_expect(&rig, "[pressure pressure], [load_failed d pressure], abort d");
 	rig.decisions = false;
 	rig_gone(&rig, 3);
 	rig_expect(&rig, "kill b, cancel 3 emergency");
