@@ -8,9 +8,10 @@
  * client - one connection of a client, and the answer that is being written.
  *
  * A connection carries one request at a time: head, body, then the exchange
- * that answers it. What a client sends ahead waits in `in`, at most 16 KiB; then
- * the connection is not read, and once a second the kernel is asked whether the
- * client is still there. So one that leaves is always noticed.
+ * that answers it. What a client sends ahead waits in `in`; from 16 KiB on the
+ * connection is not read, and once a second the kernel is asked whether the
+ * client is still there. So one that leaves is noticed, unless it left more
+ * behind than the kernel takes.
  *
  * The exchange (struct exchange or struct call) is told through `ops`, and it
  * ends by answer_end() or answer_break(), or is told `gone`. After either it

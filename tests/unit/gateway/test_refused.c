@@ -1,0 +1,469 @@
+#include "world.h"
+
+#include <dirent.h>
+
+#include "base/alloc.h"
+
+/* Says it on a new connection and returns the caller when a whole error (or the end) came. */
+static struct caller *ask(struct world *world, const char *request)
+{
+	struct caller *caller = call_up(world);
+
+	say(caller, request);
+	TURN_UNTIL(world, has_heard(caller, "\r\n\r\n") && (has_heard(caller, "}}") || caller->left));
+	return caller;
+}
+
+static bool is_status(struct caller *caller, int status)
+{
+	char line[16];
+	snprintf(line, sizeof(line), "HTTP/1.1 %d ", status);
+	return str_starts(str_from(heard(caller)), line);
+}
+
+#define POST_HEAD(path) "POST " path " HTTP/1.1\r\nHost: localhost\r\n"
+#define BODY(length, text) "Content-Length: " length "\r\n\r\n" text
+
+/* A request, and what must be answered, before any ticket is taken. */
+static const struct {
+	const char *what, *request;
+	int status;
+	const char *texts[3]; /* in the answer */
+} refusals[] = {
+	{ "bad JSON", POST_HEAD("/v1/chat/completions") BODY("13", "{\"model\":\n x}"), 400,
+	  { "invalid_json", "line 2", "byte" } },
+	{ "cut JSON", POST_HEAD("/v1/chat/completions") BODY("9", "{\"model\":"), 400,
+	  { "invalid_json" } },
+	{ "no model", POST_HEAD("/v1/chat/completions") BODY("15", "{\"messages\":[]}"), 400,
+	  { "model_missing", "chat, small, other" } },
+	{ "no body", POST_HEAD("/v1/chat/completions") "\r\n", 400, { "model_missing" } },
+	{ "one byte short", POST_HEAD("/v1/chat/completions") BODY("15", "{\"model\":\"chta\"}"), 400,
+	  { "invalid_json" } },
+	{ "unknown model", POST_HEAD("/v1/chat/completions") BODY("16", "{\"model\":\"chta\"}"), 404,
+	  { "model_not_found", "chat", "x-should-retry: false" } },
+	{ "Anthropic's form", POST_HEAD("/v1/messages") BODY("16", "{\"model\":\"nope\"}"), 404,
+	  { "{\"type\":\"error\",\"error\":", "not_found_error" } },
+	{ "too large by its head", POST_HEAD("/v1/completions") "Content-Length: 99999999\r\n\r\n",
+	  413, { "body_too_large", "8.00 MiB" } },
+	{ "bad deadline", POST_HEAD("/v1/completions") "X-Cotenant-Deadline: 5\r\n" BODY("2", "{}"),
+	  400, { "bad_deadline" } },
+	{ "an engine's own change", POST_HEAD("/slots/0?action=erase&model=chat") "\r\n", 403,
+	  { "admin_needed" } },
+	{ "path tricks", "GET /v1/../x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, { "bad_path" } },
+	{ "another host", "GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403,
+	  { "host_not_allowed" } },
+	{ "a foreign page", POST_HEAD("/v1/chat/completions") "Origin: http://evil.example\r\n"
+	  "Content-Type: text/plain\r\n" BODY("30", CHAT("chat")), 403, { "origin_not_allowed" } },
+	{ "a foreign page that comes by GET",
+	  "GET /work?model=chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
+	  403, { "origin_not_allowed" } },
+	{ "bare LF", "GET /healthz HTTP/1.1\nHost: localhost\n\n", 400, { "bad_request" } },
+	{ "two lengths", POST_HEAD("/v1/completions") "Content-Length: 2\r\nTransfer-Encoding: "
+	  "chunked\r\n\r\n{}", 400, { "bad_request" } },
+	{ "bad chunk", POST_HEAD("/v1/completions") "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400,
+	  { "invalid_body" } },
+	{ "websocket", "GET /ws?model=chat HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+	  "Upgrade: websocket\r\n\r\n", 501, { "not_built" } },
+};
+
+static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.models[0].routes_work = (struct conf_strings){ (char *[]){ OWN("GET /work") }, 1 };
+	world_open(&world);
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		struct caller *caller = ask(&world, refusals[i].request);
+		if (!is_status(caller, refusals[i].status))
+			fail_msg("%s: %s", refusals[i].what, heard(caller));
+		for (int j = 0; j < 3 && refusals[i].texts[j]; j++)
+			if (!has_heard(caller, refusals[i].texts[j]))
+				fail_msg("%s: no %s in: %s", refusals[i].what,
+				         refusals[i].texts[j], heard(caller));
+		hang_up(caller);
+	}
+	assert_int_equal(world.requests, 0);
+	assert_int_equal(world.engine_requests, 0);
+	assert_int_equal(gateway_exchanges(world.gateway), 0);
+	assert_int_equal(gateway_counters(world.gateway)->bad_heads, 2);
+	world_end(&world);
+}
+
+static void test_a_refused_request_leaves_its_connection_usable(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("nope"));
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_true(is_status(caller, 404));
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_a_body_over_the_bound_is_refused_as_it_comes(void **state)
+{
+	struct world world;
+	static char piece[65536];
+	struct str filling = { piece, sizeof(piece) };
+
+	(void)state;
+	memset(piece, ' ', sizeof(piece));
+	world_begin(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/completions") "Transfer-Encoding: chunked\r\n\r\n");
+	for (int i = 0; i < 129 && !has_heard(caller, "}}"); i++) { /* 8 MiB and a bit */
+		say(caller, "10000\r\n");
+		say_bytes(caller, filling);
+		say(caller, "\r\n");
+		world_turn(&world);
+	}
+	TURN_UNTIL(&world, has_heard(caller, "}}") && caller->left);
+	assert_true(is_status(caller, 413));
+	assert_int_equal(world.requests, 0);
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_an_expecting_client_is_told_to_go_on_only_where_it_may(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/chat/completions") "Expect: 100-continue\r\n"
+	            "Content-Length: 30\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, "HTTP/1.1 100 Continue\r\n\r\n"));
+	say(caller, CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	hang_up(caller);
+	caller = ask(&world, POST_HEAD("/v1/chat/completions") "Expect: 100-continue\r\n"
+	                     "Content-Length: 99999999\r\n\r\n");
+	assert_true(is_status(caller, 413));
+	assert_false(has_heard(caller, "100 Continue"));
+	hang_up(caller);
+	world_end(&world);
+}
+
+/* ---- bodies ---- */
+
+static void post_big(struct caller *caller, size_t bytes)
+{
+	char *filling = xmalloc(bytes);
+	char head[128];
+
+	memset(filling, ' ', bytes);
+	snprintf(head, sizeof(head), POST_HEAD("/v1/chat/completions") "Content-Length: %zu\r\n\r\n",
+	         bytes + strlen(CHAT("chat")));
+	say(caller, head);
+	say(caller, CHAT("chat"));
+	say_bytes(caller, (struct str){ filling, bytes });
+	free(filling);
+}
+
+static bool is_empty_but_for_sockets(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	bool empty = true;
+
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && !strstr(entry->d_name, ".sock"))
+			empty = false;
+	closedir(dir);
+	return empty;
+}
+
+static void test_bodies_past_the_memory_go_to_a_file_and_past_that_are_refused(void **state)
+{
+	struct world world;
+	enum { MIB = 1024 * 1024 };
+	struct caller *callers[4];
+
+	(void)state;
+	world_init(&world);
+	world.conf.body_memory_bytes = 3 * MIB;
+	world.conf.body_spill_bytes = 5 * MIB;
+	world_open(&world);
+	world.hold = true;
+	for (int i = 0; i < 3; i++) { /* one in memory, two in files */
+		callers[i] = call_up(&world);
+		post_big(callers[i], 2 * MIB);
+		TURN_UNTIL(&world, world.waiting_count == (uint32_t)i + 1);
+	}
+	assert_true(is_empty_but_for_sockets(world.folder)); /* the files have no names */
+	callers[3] = call_up(&world);
+	post_big(callers[3], 2 * MIB);
+	TURN_UNTIL(&world, has_heard(callers[3], "}}"));
+	assert_true(is_status(callers[3], 503));
+	assert_true(has_heard(callers[3], "bodies_full"));
+	assert_true(has_heard(callers[3], "Retry-After: "));
+
+	world.hold = false;
+	for (int i = 0; i < 3; i++)
+		TURN_UNTIL(&world, has_heard(callers[i], "{\"n\":"));
+	struct str sent = buf_str(&world.last_request);
+	assert_true(sent.length > 2 * MIB);
+	assert_non_null(memmem(sent.data, sent.length, CHAT("chat"), strlen(CHAT("chat"))));
+
+	/* All was given back: the same fits again. */
+	for (int i = 0; i < 3; i++) {
+		forget(callers[i]);
+		post_big(callers[i], 2 * MIB);
+		TURN_UNTIL(&world, has_heard(callers[i], "{\"n\":"));
+	}
+	for (int i = 0; i < 4; i++)
+		hang_up(callers[i]);
+	world_end(&world);
+}
+
+static void test_leaving_while_a_file_is_written_harms_nobody(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.conf.body_memory_bytes = 1024;
+	world_open(&world);
+	for (int i = 0; i < 20; i++) {
+		struct caller *caller = call_up(&world);
+		post_big(caller, 1024 * 1024);
+		for (int turn = 0; turn < i % 5; turn++)
+			world_turn(&world);
+		hang_up(caller);
+	}
+	TURN_UNTIL(&world, gateway_exchanges(world.gateway) == 0);
+	world_end(&world);
+}
+
+/* ---- looks, changes and calls ---- */
+
+static void test_a_look_never_loads(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.loaded[1] = false;
+	struct caller *caller = ask(&world, "GET /props?model=small HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_true(is_status(caller, 409));
+	assert_true(has_heard(caller, "\"code\":\"not_loaded\""));
+	hang_up(caller);
+
+	caller = call_up(&world);
+	say(caller, "GET /props?model=chat HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_true(str_starts(buf_str(&world.last_request), "GET /props?model=chat HTTP/1.1\r\n"));
+	assert_null(strstr(buf_cstr(&world.last_request), "Content-Length"));
+	assert_int_equal(world.requests, 0); /* the arbiter is not asked, and history not written */
+	assert_int_equal(world.end_count, 0);
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_a_change_is_ours_even_for_an_admin(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	struct caller *caller = call_up_unix(&world);
+	say(caller, "POST /slots/0?action=erase&model=chat HTTP/1.1\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, "}}"));
+	assert_true(is_status(caller, 400));
+	assert_true(has_heard(caller, "cotenant unload chat"));
+	assert_int_equal(world.engine_requests, 0);
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_a_key_may_use_its_models_alone_and_caps_their_priority(void **state)
+{
+	struct world world;
+	(void)state;
+	world_init(&world);
+	world.keys[0] = (struct conf_key){ .key = OWN("k"), .name = OWN("n"),
+		                           .models = { (char *[]){ OWN("chat") }, 1 },
+		                           .priority_max = PRIORITY_BACKGROUND,
+		                           .weight_max_milli = 500 };
+	world.conf.key_count = 1;
+	world_open(&world);
+	world.hold = true;
+	struct caller *caller = ask(&world, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\n"
+	                                    BODY("31", CHAT("small")));
+	assert_true(is_status(caller, 403));
+	assert_true(has_heard(caller, "model_not_allowed"));
+	hang_up(caller);
+
+	caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/chat/completions") "Authorization: Bearer k\r\n"
+	            BODY("30", CHAT("chat")));
+	TURN_UNTIL(&world, world.waiting_count == 1);
+	assert_int_equal(world.specs[0].priority, PRIORITY_BACKGROUND);
+	assert_int_equal(world.specs[0].weight_milli, 500);
+	assert_int_equal(world.specs[0].key, 1);
+	hang_up(caller);
+
+	caller = ask(&world, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_true(is_status(caller, 401));
+	assert_true(has_heard(caller, "WWW-Authenticate: "));
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_counting_tokens_stands_back(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.hold = true;
+	struct caller *caller = call_up(&world);
+	post(caller, "/tokenize", "{\"model\":\"chat\",\"content\":\"x\"}");
+	TURN_UNTIL(&world, world.waiting_count == 1);
+	assert_int_equal(world.specs[0].priority, PRIORITY_BACKGROUND);
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_pages_are_answered_by_their_origin(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.conf.cors = (struct conf_strings){ (char *[]){ OWN("https://app.example") }, 1 };
+	world_open(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+	            "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n"
+	            "Access-Control-Request-Headers: authorization\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, "\r\n\r\n"));
+	assert_true(is_status(caller, 204));
+	assert_true(has_heard(caller, "Access-Control-Allow-Origin: https://app.example\r\n"));
+	assert_true(has_heard(caller, "Access-Control-Allow-Headers: authorization\r\n"));
+	forget(caller);
+	say(caller, POST_HEAD("/v1/chat/completions") "Origin: https://app.example\r\n"
+	            BODY("30", CHAT("chat")));
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_true(has_heard(caller, "Access-Control-Allow-Origin: https://app.example\r\n"));
+	assert_true(has_heard(caller, "Vary: Origin\r\n"));
+	assert_null(strstr(buf_cstr(&world.last_request), "app.example"));
+	hang_up(caller);
+
+	caller = ask(&world, "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+	                     "Origin: https://evil.example\r\n"
+	                     "Access-Control-Request-Method: POST\r\n\r\n");
+	assert_true(is_status(caller, 403));
+	assert_false(has_heard(caller, "Access-Control-Allow"));
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void on_echo(struct world *world, struct call *call)
+{
+	char name[32] = "";
+	struct buf body = BUF_INIT;
+
+	(void)world;
+	call_parameter(call, "name", name, sizeof(name));
+	buf_printf(&body, "%.*s %.*s ?%.*s name=%s agent=%.*s body=%.*s id=%s",
+	           STR_ARG(call_method(call)), STR_ARG(call_path(call)), STR_ARG(call_query(call)),
+	           name, STR_ARG(call_header(call, "user-agent")), STR_ARG(call_body(call)),
+	           call_id(call));
+	call_answer_header(call, "Allow", "POST");
+	call_reply(call, 200, "text/plain", buf_str(&body));
+	buf_release(&body);
+}
+
+static void test_a_call_is_whole_when_it_is_heard(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.on_call = on_echo;
+	struct caller *caller = call_up_unix(&world);
+	say(caller, "POST /api/v1/plan?name=a%20b HTTP/1.1\r\nUser-Agent: me\r\n"
+	            "Content-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"a\"");
+	for (int i = 0; i < 5; i++)
+		world_turn(&world);
+	assert_int_equal(world.calls, 0);
+	say(caller, ":1}");
+	TURN_UNTIL(&world, has_heard(caller, "id=0badcafe-1"));
+	assert_true(has_heard(caller, "POST /api/v1/plan ?name=a%20b name=a b agent=me body={\"a\":1}"));
+	assert_true(has_heard(caller, "Allow: POST\r\n"));
+	hang_up(caller);
+	world_end(&world);
+}
+
+static struct call *kept_call;
+static int gone;
+
+static void on_gone(void *ctx, struct call *call)
+{
+	(void)ctx;
+	assert_ptr_equal(call, kept_call);
+	gone++;
+}
+
+static void on_follow(struct world *world, struct call *call)
+{
+	kept_call = call;
+	call_on_gone(call, on_gone, world);
+	call_begin(call, 200, "text/event-stream");
+	call_write(call, STR(": hello\n\n"));
+}
+
+static void test_a_call_may_stream_until_its_client_leaves(void **state)
+{
+	struct world world;
+
+	(void)state;
+	gone = 0;
+	world_begin(&world);
+	world.on_call = on_follow;
+	struct caller *caller = call_up(&world);
+	say(caller, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, ": hello\n\n"));
+	call_write(kept_call, STR("data: 1\n\n"));
+	TURN_UNTIL(&world, has_heard(caller, "data: 1\n\n"));
+	assert_int_equal(call_pending(kept_call), 0);
+	hang_up(caller);
+	TURN_UNTIL(&world, gone == 1);
+
+	caller = call_up(&world);
+	say(caller, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, ": hello\n\n"));
+	call_end(kept_call);
+	TURN_UNTIL(&world, has_heard(caller, "0\r\n\r\n"));
+	assert_int_equal(gone, 1);
+	hang_up(caller);
+	world_end(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_makes_no_sense_is_refused_before_it_costs_anything),
+		cmocka_unit_test(test_a_refused_request_leaves_its_connection_usable),
+		cmocka_unit_test(test_a_body_over_the_bound_is_refused_as_it_comes),
+		cmocka_unit_test(test_an_expecting_client_is_told_to_go_on_only_where_it_may),
+		cmocka_unit_test(test_bodies_past_the_memory_go_to_a_file_and_past_that_are_refused),
+		cmocka_unit_test(test_leaving_while_a_file_is_written_harms_nobody),
+		cmocka_unit_test(test_a_look_never_loads),
+		cmocka_unit_test(test_a_change_is_ours_even_for_an_admin),
+		cmocka_unit_test(test_a_key_may_use_its_models_alone_and_caps_their_priority),
+		cmocka_unit_test(test_counting_tokens_stands_back),
+		cmocka_unit_test(test_pages_are_answered_by_their_origin),
+		cmocka_unit_test(test_a_call_is_whole_when_it_is_heard),
+		cmocka_unit_test(test_a_call_may_stream_until_its_client_leaves),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
