@@ -184,6 +184,7 @@ void api_free(struct api *api)
 void api_on_decision(struct api *api, const struct decision *decision)
 {
 	past_add_decision(&api->past, decision);
+	keep_decision(api, decision);
 	if (decision->kind == DECISION_READY)
 		histogram_add(&api->metrics.load, decision->load_us);
 	events_publish(api, decision);
@@ -193,7 +194,7 @@ void api_on_request_end(struct api *api, const struct exchange_end *end)
 {
 	if (id_is_none(end->ticket) && end->model == MODEL_NONE)
 		return; /* refused before it named a model: the gateway counts those */
-	past_add_request(&api->past, end);
+	keep_request(api, past_add_request(&api->past, end));
 	metrics_count(&api->metrics, end->model, end->fail);
 	histogram_add(&api->metrics.duration, end->ended_at_us - end->arrived_at_us);
 	if (end->dispatched_at_us)

@@ -73,6 +73,10 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 void api_no_request(struct call *call, const char *id);
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index);
 
+/* Into the history, without waiting for it. keep.c */
+void keep_decision(struct api *api, const struct decision *decision);
+void keep_request(struct api *api, const struct past_request *row);
+
 void events_publish(struct api *api, const struct decision *decision); /* events.c */
 void events_end(struct api *api);
 bool commands_cancel(struct api *api, uint64_t sequence);              /* command.c */

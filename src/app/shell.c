@@ -199,7 +199,7 @@ void shell_set_pace(struct shell *shell)
 	if (pace != shell->pace)
 		sampler_pace(shell->sampler, pace);
 	shell->pace = pace;
-	if (pace == PACE_EMPTY && shell->retired && gateway_exchanges(shell->gateway) == 0)
+	if (pace == PACE_EMPTY && shell->retired && !shell->rechecks && gateway_exchanges(shell->gateway) == 0)
 		shell_free_retired(shell);
 }
 

@@ -67,6 +67,7 @@ struct shell {
 	struct conf *conf;
 	struct retired_conf *retired; /* configurations that engines or exchanges may still refer to */
 	struct catalogue catalogue;
+	struct recheck *rechecks;     /* files that are being looked at again */
 	int64_t room_bytes;      /* what models may take at most, for `auto` contexts */
 
 	struct arbiter *arbiter;
@@ -144,6 +145,10 @@ void shell_api_host(struct shell *shell, struct api_host *out);
 void shell_supervisor_events(struct shell *shell, struct supervisor_events *out);
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
 void shell_run_posted(struct shell *shell);
+void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec);
+
+/* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again. */
+void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);

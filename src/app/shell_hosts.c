@@ -13,21 +13,25 @@
 
 /* ---- the gateway ---- */
 
-static void on_request(void *ctx, struct id ticket, const struct request_spec *spec)
+void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec)
 {
-	struct shell *shell = ctx;
-
-	/* A file that cannot be loaded: nobody is evicted to find that out. */
-	if (spec->kind != REQUEST_UNLOAD && spec->kind != REQUEST_STOP &&
-	    shell->catalogue.rows[spec->model].error[0]) {
-		shell_defer(shell, &(struct action){ .type = ACTION_REJECT, .model = spec->model,
-			                             .request = ticket, .fail = FAIL_LOAD_FAILED });
-		return;
-	}
 	struct event event = shell_event(EVENT_REQUEST_ARRIVED);
+
 	event.arrived.request = ticket;
 	event.arrived.spec = *spec;
 	shell_push(shell, &event);
+}
+
+static void on_request(void *ctx, struct id ticket, const struct request_spec *spec)
+{
+	struct shell *shell = ctx;
+	bool wants_it = spec->kind == REQUEST_INFER || spec->kind == REQUEST_LOAD;
+
+	/* A file that cannot be used: nobody is evicted to find that out once more. */
+	if (wants_it && shell->catalogue.rows[spec->model].error[0])
+		shell_recheck(shell, ticket, spec);
+	else
+		shell_push_arrived(shell, ticket, spec);
 }
 
 static void push_request_end(struct shell *shell, enum event_type type, struct id ticket, enum fail fail,

@@ -100,6 +100,11 @@ void ticket_verdict(struct tickets *tickets, const struct action *action)
 	handler->on_verdict(owner, action->request, action);
 }
 
+bool ticket_is_open(const struct tickets *tickets, struct id ticket)
+{
+	return find((struct tickets *)(uintptr_t)tickets, ticket) != NULL;
+}
+
 uint32_t tickets_open(const struct tickets *tickets)
 {
 	return tickets->open;

@@ -1,6 +1,7 @@
 #ifndef GATEWAY_TICKET_H
 #define GATEWAY_TICKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/action.h"
@@ -36,6 +37,8 @@ void tickets_free(struct tickets *tickets);
 struct id ticket_open(struct tickets *tickets, const struct ticket_handler *handler, void *owner);
 void ticket_close(struct tickets *tickets, struct id ticket); /* stale: nothing */
 void ticket_verdict(struct tickets *tickets, const struct action *action); /* stale: nothing */
+/* False once it was closed: by a verdict that ended it, or by its owner. */
+bool ticket_is_open(const struct tickets *tickets, struct id ticket);
 uint32_t tickets_open(const struct tickets *tickets);
 
 #endif

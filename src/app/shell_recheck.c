@@ -1,0 +1,114 @@
+/*
+ * A model whose file could not be used is looked at again when somebody asks
+ * for it: a file that was mended or has arrived serves without a reload. The
+ * look reads the disk, so it runs on a worker, and those who ask meanwhile wait
+ * for the same look.
+ */
+#include "app/shell.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+struct asked {
+	struct id ticket;
+	struct request_spec spec;
+	struct asked *next;
+};
+
+struct recheck {
+	uv_work_t work;
+	struct shell *shell;
+	uint32_t model;
+	const struct conf_model *conf_model;
+	int64_t room_bytes;
+	struct catalogue_row row;
+	struct asked *first;
+	struct recheck *next;
+};
+
+static struct recheck *find(const struct shell *shell, uint32_t model)
+{
+	struct recheck *recheck = shell->rechecks;
+
+	while (recheck && recheck->model != model)
+		recheck = recheck->next;
+	return recheck;
+}
+
+static void unlink_recheck(struct shell *shell, const struct recheck *recheck)
+{
+	struct recheck **at = &shell->rechecks;
+
+	while (*at != recheck)
+		at = &(*at)->next;
+	*at = recheck->next;
+}
+
+static void look(uv_work_t *work)
+{
+	struct recheck *recheck = work->data;
+
+	catalogue_refresh(recheck->conf_model, recheck->room_bytes, &recheck->row);
+}
+
+static void answer(struct shell *shell, const struct asked *asked)
+{
+	/* Its client may have left while we looked. */
+	if (!ticket_is_open(shell->tickets, asked->ticket))
+		return;
+	if (!shell->catalogue.rows[asked->spec.model].error[0]) {
+		shell_push_arrived(shell, asked->ticket, &asked->spec);
+		return;
+	}
+	shell_defer(shell, &(struct action){ .type = ACTION_REJECT, .model = asked->spec.model,
+		                             .request = asked->ticket, .fail = FAIL_LOAD_FAILED });
+}
+
+static void after_look(uv_work_t *work, int status)
+{
+	struct recheck *recheck = work->data;
+	struct shell *shell = recheck->shell;
+	bool current = recheck->model < shell->conf->model_count &&
+	               &shell->conf->models[recheck->model] == recheck->conf_model;
+
+	unlink_recheck(shell, recheck);
+	if (status == 0 && current) {
+		shell->catalogue.rows[recheck->model] = recheck->row;
+		if (!recheck->row.error[0])
+			shell_push_model(shell, recheck->model);
+	}
+	while (recheck->first) {
+		struct asked *asked = recheck->first;
+		recheck->first = asked->next;
+		if (shell->phase != PHASE_CLOSING)
+			answer(shell, asked);
+		free(asked);
+	}
+	free(recheck);
+}
+
+void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec)
+{
+	struct asked *asked = xmalloc(sizeof(*asked));
+	struct recheck *recheck = find(shell, spec->model);
+
+	*asked = (struct asked){ .ticket = ticket, .spec = *spec };
+	if (recheck) {
+		struct asked **last = &recheck->first;
+		while (*last)
+			last = &(*last)->next;
+		*last = asked;
+		return;
+	}
+	recheck = xcalloc(1, sizeof(*recheck));
+	recheck->shell = shell;
+	recheck->model = spec->model;
+	recheck->conf_model = &shell->conf->models[spec->model];
+	recheck->room_bytes = shell->room_bytes;
+	recheck->first = asked;
+	recheck->next = shell->rechecks;
+	shell->rechecks = recheck;
+	recheck->work.data = recheck;
+	uv_queue_work(&shell->loop, &recheck->work, look, after_look);
+}
