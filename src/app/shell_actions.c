@@ -97,6 +97,7 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		spawn(shell, action);
 		break;
 	case ACTION_STOP:
+		gateway_forget_instance(shell->gateway, action->instance);
 		supervisor_stop(shell->supervisor, action->instance);
 		break;
 	case ACTION_KILL:

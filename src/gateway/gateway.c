@@ -102,11 +102,11 @@ static int listen_everywhere(struct gateway *gateway, const char *control, struc
 	return error;
 }
 
-static void stop_listening(struct gateway *gateway)
+/* All but the first `kept`. */
+static void stop_listening(struct gateway *gateway, uint32_t kept)
 {
-	for (uint32_t i = 0; i < gateway->listener_count; i++)
-		listener_close(gateway->listeners[i]);
-	gateway->listener_count = 0;
+	while (gateway->listener_count > kept)
+		listener_close(gateway->listeners[--gateway->listener_count]);
 }
 
 uint16_t gateway_port(const struct gateway *gateway)
@@ -186,7 +186,7 @@ void gateway_reconfigure(struct gateway *gateway, const struct conf *conf)
 void gateway_drain(struct gateway *gateway)
 {
 	gateway->draining = true;
-	stop_listening(gateway);
+	stop_listening(gateway, 1); /* an operator may look on, and the lock on the socket stays ours */
 	LIST_EACH (node, &gateway->clients)
 		client_drain(LIST_ENTRY(node, struct client, node));
 }
@@ -204,7 +204,7 @@ void gateway_free(struct gateway *gateway)
 	if (!gateway)
 		return;
 	gateway->draining = true;
-	stop_listening(gateway);
+	stop_listening(gateway, 0);
 	while (!list_is_empty(&gateway->clients))
 		client_close(LIST_ENTRY(gateway->clients.next, struct client, node));
 	while (!list_is_empty(&gateway->exchanges)) /* those that finish for nobody */

@@ -86,7 +86,7 @@ struct gateway *gateway_new(const struct gateway_options *options, const struct 
                             struct err *err);
 /* Take a new configuration for exchanges from now on; running ones keep the old, which must live until they ended. */
 void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
-/* No new connections; idle ones close; running exchanges go on. */
+/* No new connections but at the control socket; idle ones close; running exchanges go on. */
 void gateway_drain(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
 /* The first TCP port listened on, 0 where there is none. */
