@@ -60,8 +60,8 @@ static void the_largest_reply_counts(void **state)
 {
 	(void)state;
 
-	assert_true(
-	        scan_whole(STR("{\"max_tokens\":5,\"max_completion_tokens\":9,\"n_predict\":-1}")));
+	assert_true(scan_whole(STR("{\"max_tokens\":5,\"max_completion_tokens\":9,\"num_predict\":"
+	                           "7,\"n_predict\":-1}")));
 	assert_true(scan.facts.reply_tokens == 9);
 	assert_true(scan_whole(STR("{\"options\":{\"x\":[1],\"num_predict\":7}}")));
 	assert_true(scan.facts.reply_tokens == 7);

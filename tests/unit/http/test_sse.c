@@ -59,6 +59,7 @@ static void what_a_model_wrote_is_not_counted(void **state)
 
 	feed(STREAM_SSE, "data: {\"content\":\"\\\"prompt_tokens\\\": 99, \"}\n\n"
 	                 "data: {\"content\":\"prompt_tokens\",\"n\":5}\n\n"
+	                 "data: {\"\\nprompt_tokens\":8}\n\n"
 	                 "data: {\"prompt_tokens\":\"7\"}\n\n");
 	assert_true(reader.tokens_in == 0);
 }
