@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/decision.h"
 #include "base/units.h"
 
 void api_reply(struct call *call, int status, json_t *value)
@@ -94,44 +95,10 @@ int64_t api_epoch_ms(const struct api *api, int64_t at_us)
 	return (at_us + now.wall_offset_us) / US_PER_MS;
 }
 
-static const char *model_of(const struct api *api, uint32_t model)
+json_t *api_decision_json(const struct api *api, const struct decision *decision)
 {
-	return model == MODEL_NONE ? NULL : api->names.model(api->names.ctx, model);
-}
+	struct api_now now;
 
-static json_t *public_id(const struct api *api, uint64_t sequence)
-{
-	char text[API_ID_BYTES];
-	return sequence ? json_string(api_id(api, text, sequence)) : json_null();
-}
-
-json_t *api_decision_json(const struct api *api, const struct decision *d)
-{
-	struct buf text = BUF_INIT;
-	json_t *json = json_object();
-
-	decision_text(d, &api->names, &text);
-	json_object_set_new(json, "id", public_id(api, d->sequence));
-	json_object_set_new(json, "at_ms", json_integer(api_epoch_ms(api, d->at_us)));
-	json_object_set_new(json, "kind", json_string(decision_kind_name(d->kind)));
-	json_object_set_new(json, "reason", d->reason ? json_string(reason_name(d->reason)) : json_null());
-	json_object_set_new(json, "model", json_name(model_of(api, d->model)));
-	json_object_set_new(json, "for_model", json_name(model_of(api, d->for_model)));
-	json_object_set_new(json, "request", public_id(api, d->request));
-	json_object_set_new(json, "instance", public_id(api, d->instance));
-	json_object_set_new(json, "fail", d->fail ? json_string(fail_name(d->fail)) : json_null());
-	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
-	json_object_set_new(json, "need_bytes", json_integer(d->need_bytes));
-	json_object_set_new(json, "room_bytes", json_integer(d->room_bytes));
-	json_object_set_new(json, "held_bytes", json_integer(d->held_bytes));
-	json_object_set_new(json, "foreign_bytes", json_integer(d->foreign_bytes));
-	json_object_set_new(json, "capacity_bytes", json_integer(d->capacity_bytes));
-	json_object_set_new(json, "measured_bytes", json_integer(d->measured_bytes));
-	json_object_set_new(json, "wait_ms", json_integer(d->wait_us / US_PER_MS));
-	json_object_set_new(json, "load_ms", json_integer(d->load_us / US_PER_MS));
-	json_object_set_new(json, "idle_ms", json_integer(d->idle_us / US_PER_MS));
-	json_object_set_new(json, "queued", json_integer(d->queued));
-	json_object_set_new(json, "running", json_integer(d->running));
-	buf_release(&text);
-	return json;
+	api->host.now(api->host.ctx, &now);
+	return decision_json(decision, &api->names, api->options.boot_id, now.wall_offset_us);
 }

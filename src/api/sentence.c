@@ -138,11 +138,12 @@ static void put_evict(const struct decision *d, const char *model, const struct 
                       struct buf *out)
 {
 	int64_t bytes = d->measured_bytes;
+	bool was_used = d->idle_us > 0 && d->idle_us < d->at_us; /* else it is as old as the clock */
 
 	buf_printf(out, "evicted %s", model);
-	if (d->idle_us > 0 || bytes > 0) {
+	if (was_used || bytes > 0) {
 		buf_printf(out, " (");
-		if (d->idle_us > 0) {
+		if (was_used) {
 			buf_printf(out, "used ");
 			put_time(out, d->idle_us);
 			buf_printf(out, " ago%s", bytes > 0 ? ", " : "");
@@ -161,8 +162,8 @@ static void put_evict(const struct decision *d, const char *model, const struct 
 static void put_released(const struct decision *d, const char *model, struct buf *out)
 {
 	buf_printf(out, "%s gave back ", model);
-	if (d->measured_bytes > 0)
-		put_size(out, d->measured_bytes);
+	if (d->need_bytes > 0)
+		put_size(out, d->need_bytes);
 	else
 		buf_printf(out, "its memory");
 	if (d->wait_us > 0) {
@@ -235,6 +236,22 @@ static void put_emergency(const struct decision *d, const char *model, struct bu
 	}
 }
 
+static void put_next_try(const struct decision *d, struct buf *out)
+{
+	if (d->wait_us <= 0)
+		return;
+	buf_printf(out, "; next try in ");
+	put_time(out, d->wait_us);
+}
+
+static void put_death(const struct decision *d, const char *model, struct buf *out)
+{
+	buf_printf(out, "the engine of %s ended by itself", model);
+	if (d->running)
+		buf_printf(out, " with %u request%s running", d->running, plural(d->running));
+	put_next_try(d, out);
+}
+
 static void put_failure(const struct decision *d, const char *model, struct buf *out)
 {
 	buf_printf(out, "%s could not be loaded", model);
@@ -244,10 +261,7 @@ static void put_failure(const struct decision *d, const char *model, struct buf 
 	}
 	if (d->reason == REASON_STALLED)
 		buf_printf(out, ": no progress");
-	if (d->wait_us > 0) {
-		buf_printf(out, "; next try in ");
-		put_time(out, d->wait_us);
-	}
+	put_next_try(d, out);
 }
 
 /* The kinds that are one fixed phrase around the model's name. */
@@ -256,7 +270,6 @@ static const char *phrase_before(enum decision_kind kind)
 	static const char *const texts[DECISION_KIND_COUNT] = {
 		[DECISION_LOAD] = "loading ",
 		[DECISION_UNLOAD] = "unloading ",
-		[DECISION_PIN] = "changed the pin of ",
 		[DECISION_GROW] = "growing the context of ",
 		[DECISION_SHRINK] = "shrinking the context of ",
 		[DECISION_WARM] = "warming the file of ",
@@ -267,14 +280,18 @@ static const char *phrase_before(enum decision_kind kind)
 static void put_machine_wide(const struct decision *d, enum decision_kind kind, struct buf *out)
 {
 	static const char *const texts[DECISION_KIND_COUNT] = {
-		[DECISION_PRESSURE] = "the machine's memory runs short",
 		[DECISION_GRANT] = "granted a lease",
 		[DECISION_DENY] = "denied a lease",
 		[DECISION_RECLAIM] = "asked a lease to give back memory",
 		[DECISION_COMPACT] = "compacting the machine's memory",
 	};
+	static const char *const pressure[] = { "the machine's memory suffices again",
+		                                "the machine's memory runs short",
+		                                "the machine's memory is about to run out" };
 	const char *text = texts[kind];
 
+	if (kind == DECISION_PRESSURE) /* need_bytes: enum pressure */
+		text = pressure[d->need_bytes >= 0 && d->need_bytes <= 2 ? d->need_bytes : 1];
 	buf_printf(out, "%s", text ? text : "nothing was decided");
 	if (d->capacity_bytes > 0) {
 		buf_printf(out, ": models hold ");
@@ -327,9 +344,7 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 		put_failure(d, model, out);
 		return;
 	case DECISION_DIED:
-		buf_printf(out, "the engine of %s ended by itself", model);
-		if (d->running)
-			buf_printf(out, " with %u request%s running", d->running, plural(d->running));
+		put_death(d, model, out);
 		return;
 	case DECISION_DRAIN:
 		buf_printf(out, "%s takes no new request, to make room for %s", model,
@@ -338,14 +353,19 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 		put_numbers(d, out);
 		return;
 	case DECISION_DRAIN_END:
-		buf_printf(out, "%s serves again: it could not be drained in time", model);
+		buf_printf(out, "%s serves again: %s", model,
+		           d->reason == REASON_OVERDUE ? "it could not be drained in time"
+		                                       : "its room is no longer needed");
+		return;
+	case DECISION_PIN: /* need_bytes: 1 = pinned */
+		buf_printf(out, "%s %s", d->need_bytes ? "pinned" : "took the pin off", model);
+		put_because(d, out);
 		return;
 	case DECISION_EMERGENCY:
 		put_emergency(d, model, out);
 		return;
 	case DECISION_LOAD:
 	case DECISION_UNLOAD:
-	case DECISION_PIN:
 	case DECISION_GROW:
 	case DECISION_SHRINK:
 	case DECISION_WARM:

@@ -11,6 +11,7 @@ static const struct cli_option serve_options[] = {
 	{ "file", 'f', CLI_TEXT, "FILE", "the configuration (else searched: see cotenant config --help)" },
 	{ "record", 0, CLI_TEXT, "FILE", "write everything the arbiter learns, for cotenant lab replay" },
 	{ "paranoid", 0, CLI_FLAG, NULL, "prove the arbiter's invariants after every step" },
+	{ "verbose", 'v', CLI_FLAG, NULL, "say more" },
 	{ 0 },
 };
 
@@ -39,6 +40,7 @@ static const struct group groups[] = {
 	{ "Why it is so", { &verb_why, &verb_plan, &verb_estimate, &verb_events, &verb_history } },
 	{ "Commands",
 	  { &verb_load, &verb_unload, &verb_stop, &verb_pin, &verb_unpin, &verb_cancel } },
+	{ "The laboratory", { &verb_lab } },
 };
 
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))

@@ -117,6 +117,34 @@ class NoDaemon(unittest.TestCase):
             self.assertIn("try: ", done.stderr)
 
 
+class Lab(unittest.TestCase):
+    def test_a_recording_replays_to_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "record")
+            done = run("lab", "sim", "--seeds", "3", "--record", path)
+            self.assertEqual(done.returncode, 0, done)
+            first = run("lab", "replay", path, "--json")
+            self.assertEqual(first.returncode, 0)
+            self.assertEqual(run("lab", "replay", path, "--json").stdout, first.stdout)
+            rows = [json.loads(line) for line in first.stdout.splitlines()]
+            self.assertLessEqual({"id", "kind", "text", "at_ms", "model"}, set(rows[0]))
+            self.assertGreater(rows[-1]["events"], 100)
+            with open(path, "r+b") as file:
+                file.truncate(os.path.getsize(path) - 5)
+            self.assertIn("within an event", run("lab", "replay", path).stdout)
+
+    def test_what_is_no_recording_is_1(self):
+        self.assertEqual(run("lab", "replay", "/dev/null").returncode, 1)
+        self.assertEqual(run("lab", "replay", "/nonexistent").returncode, 1)
+
+    def test_sim_tells_each_seed(self):
+        told = json.loads(run("lab", "sim", "--seeds", "5-7", "--json").stdout)
+        self.assertEqual([row["seed"] for row in told["runs"]], [5, 6, 7])
+        self.assertEqual([row["invariant_violations"] for row in told["runs"]], [0, 0, 0])
+        for words in (["sim", "dreams"], ["sim", "--seeds", "9-1"], ["replay"], ["bake"]):
+            self.assertEqual(run("lab", *words).returncode, 2, words)
+
+
 class WithDaemon(unittest.TestCase):
     def test_json_is_what_the_daemon_said(self):
         with Daemon(answer(200, {"models": [{"name": "a", "later": [1]}]})) as daemon:

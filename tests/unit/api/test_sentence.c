@@ -1,6 +1,7 @@
 #include "../cmocka_all.h"
 
 #include "api/sentence.h"
+#include "core/event.h"
 
 enum { CHAT, SMALL };
 
@@ -30,7 +31,7 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 {
 	(void)state;
 	assert_says(&(struct decision){ .kind = DECISION_EVICT, .reason = REASON_LEAST_RECENT, .model = SMALL,
-	                                .for_model = CHAT, .idle_us = 245 * S, .measured_bytes = 350 * MIB,
+	                                .for_model = CHAT, .at_us = 999 * S, .idle_us = 245 * S, .measured_bytes = 350 * MIB,
 	                                .need_bytes = 4710 * MIB, .room_bytes = 3174 * MIB,
 	                                .capacity_bytes = 8 * GIB },
 	            "evicted small (used 4 m 5 s ago, 350 MiB) to make room for chat: needs 4.60 GiB, "
@@ -52,7 +53,7 @@ static void each_kind_is_one_sentence(void **state)
 		  "chat is ready after 3.1 s, takes 4.00 GiB" },
 		{ { .kind = DECISION_UNLOAD, .reason = REASON_IDLE },
 		  "unloading chat because it was idle for its unload_after" },
-		{ { .kind = DECISION_RELEASED, .measured_bytes = 350 * MIB, .wait_us = 12000 },
+		{ { .kind = DECISION_RELEASED, .need_bytes = 350 * MIB, .wait_us = 12000 },
 		  "chat gave back 350 MiB, seen 12 ms after its end" },
 		{ { .kind = DECISION_DISPATCH, .wait_us = 2 * S, .running = 1, .queued = 2 },
 		  "a request goes to chat after waiting 2.0 s (1 running, 2 waiting)" },
@@ -70,7 +71,14 @@ static void each_kind_is_one_sentence(void **state)
 		  "the engine of chat ended by itself with 2 requests running" },
 		{ { .kind = DECISION_DRAIN, .for_model = SMALL, .running = 1 },
 		  "chat takes no new request, to make room for small (1 running, 0 waiting)" },
-		{ { .kind = DECISION_DRAIN_END }, "chat serves again: it could not be drained in time" },
+		{ { .kind = DECISION_DRAIN_END, .reason = REASON_OVERDUE },
+		  "chat serves again: it could not be drained in time" },
+		{ { .kind = DECISION_DRAIN_END }, "chat serves again: its room is no longer needed" },
+		{ { .kind = DECISION_PIN, .need_bytes = 1, .reason = REASON_OPERATOR }, "pinned chat by command" },
+		{ { .kind = DECISION_PIN, .reason = REASON_OPERATOR }, "took the pin off chat by command" },
+		{ { .kind = DECISION_PRESSURE, .need_bytes = PRESSURE_CRIT },
+		  "the machine's memory is about to run out" },
+		{ { .kind = DECISION_PRESSURE, .need_bytes = PRESSURE_NONE }, "the machine's memory suffices again" },
 		{ { .kind = DECISION_EMERGENCY, .measured_bytes = GIB, .held_bytes = 2 * GIB,
 		    .foreign_bytes = 6 * GIB, .capacity_bytes = 8 * GIB },
 		  "EMERGENCY: ended chat to save the machine's memory (1.00 GiB): models hold 2.00 GiB, others "
