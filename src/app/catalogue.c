@@ -120,6 +120,7 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 
 static void use_declared(struct model_spec *spec, int64_t bytes)
 {
+	spec->flags |= MODEL_DECLARED;
 	set_host_bytes(&spec->base, bytes);
 	set_host_bytes(&spec->peak, bytes);
 	set_host_bytes(&spec->lower, bytes / 10 * 7);

@@ -237,6 +237,7 @@ static void open_signals(struct shell *shell)
 	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write(2) like a full disk */
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		uv_signal_init(&shell->loop, &shell->signals[i]);
 		shell->signals[i].data = shell;

@@ -111,6 +111,10 @@ static void on_sample(void *ctx, const struct sample *sample, const struct sampl
 	event.sample.view_foreign_bytes[0] = shell_cgroup_foreign(shell, sample);
 	shell_push(shell, &event);
 	judge_pressure(shell, sample);
+
+	struct err err;
+	if (store_take_error(shell->store, &err))
+		log_error("history: %s", err.text);
 }
 
 static void on_failed(void *ctx, const char *text)

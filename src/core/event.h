@@ -137,6 +137,7 @@ enum model_flag {
 	MODEL_AUTOLOAD = 4,
 	MODEL_MEASURE_FIRST = 8, /* nobody can tell its footprint: loads alone once */
 	MODEL_OUTSIDE = 16,      /* `url:` - a server we do not run: claims what it measures */
+	MODEL_DECLARED = 64,     /* its footprint was declared: learning raises it, never lowers it */
 	MODEL_SERIAL_LOAD = 32,  /* loads of its engine kind go one at a time */
 };
 

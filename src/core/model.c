@@ -40,14 +40,30 @@ struct request *model_head(const struct arbiter *a, const struct model *model)
 	return request_link(a, model->queue.first);
 }
 
+/* How long a request waits before a busy model is kept from new work for it. */
+static int64_t patience(const struct request *request)
+{
+	static const int64_t by_class[PRIORITY_COUNT] = {
+		[PRIORITY_INTERACTIVE] = 5 * SECOND,
+		[PRIORITY_NORMAL] = 10 * SECOND,
+		[PRIORITY_BACKGROUND] = 30 * SECOND,
+		[PRIORITY_BATCH] = 60 * SECOND,
+	};
+	bool quiet = request->spec.flags & REQUEST_NO_EVICT && request->spec.priority < PRIORITY_BACKGROUND;
+
+	return by_class[quiet ? PRIORITY_BACKGROUND : request->spec.priority];
+}
+
 bool model_overdue(const struct arbiter *a, const struct model *model)
 {
 	const struct request *head = model_head(a, model);
 
 	if (!head)
 		return false;
-	int64_t patience = head->spec.priority == PRIORITY_INTERACTIVE ? 15 * SECOND : 30 * SECOND;
-	return a->now - head->arrived_at >= patience;
+	int64_t load = model->learned.loads ? model->learned.load_us : model->spec.load_expected_us;
+
+	/* Models that take turns must serve for longer than they load, or they would do nothing else. */
+	return a->now - head->arrived_at >= patience(head) + 2 * load;
 }
 
 enum model_state model_state(const struct arbiter *a, const struct model *model)
@@ -88,7 +104,12 @@ enum reason model_reason(const struct arbiter *a, const struct model *model)
 
 struct amount model_base(const struct model *model)
 {
-	return model->learned.loads ? model->learned.base : model->spec.base;
+	if (!model->learned.loads)
+		return model->spec.base;
+	/* What a person declared stands: it may know of growth that no sample has seen yet. */
+	if (model->spec.flags & MODEL_DECLARED)
+		return amount_max(&model->spec.base, &model->learned.base);
+	return model->learned.base;
 }
 
 /* What a load takes beyond the base is kept from the estimate: samples may miss a short peak. */
@@ -107,6 +128,8 @@ struct amount model_peak(const struct model *model)
 
 struct amount model_sigma(const struct model *model)
 {
+	if (model->spec.flags & MODEL_DECLARED)
+		return (struct amount){ 0 };
 	if (model->learned.loads)
 		return model->learned.sigma;
 	if (amount_total(&model->spec.sigma) > 0)

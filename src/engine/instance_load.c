@@ -11,7 +11,7 @@
 #include "engine/instance.h"
 #include "engine/process.h"
 
-enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 16 };
+enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 64 };
 enum { ANSWER_MS = 1000, SLOTS_MS = 500, MEASURE_MS = 250 };
 
 /* While bytes come in, permille runs between the stages that the log tells. */

@@ -151,6 +151,23 @@ static void the_automatic_margin_is_two_sigma_combined(void **state)
 	rig_close(&rig);
 }
 
+static void what_was_declared_stands_against_a_lower_measurement(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig_spec(&rig, 0, 6)->flags |= MODEL_DECLARED;
+	rig_model(&rig, 0);
+	uint32_t request = rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, request);
+	rig_measure(&rig, 0, 1, true, false);
+	rig_sample(&rig, 1);
+	assert_true(rig_view(&rig, 0).claim_bytes == 6 * GIB);
+	rig_close(&rig);
+}
+
 static void what_was_measured_is_claimed_at_the_next_load(void **state)
 {
 	struct rig rig;
@@ -236,6 +253,7 @@ int main(void)
 		cmocka_unit_test(views_caps_and_limits_bind_by_name),
 		cmocka_unit_test(a_fixed_margin_stays_free_but_for_one_alone),
 		cmocka_unit_test(the_automatic_margin_is_two_sigma_combined),
+		cmocka_unit_test(what_was_declared_stands_against_a_lower_measurement),
 		cmocka_unit_test(what_was_measured_is_claimed_at_the_next_load),
 		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
 	};

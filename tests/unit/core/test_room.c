@@ -283,7 +283,7 @@ static void who_waits_too_long_gets_a_busy_one_drained(void **state)
 	rig_load(&rig, 0);
 	rig_ask(&rig, 1);
 	rig_ask(&rig, 0);
-	rig_wait(&rig, 29);
+	rig_wait(&rig, 9);
 	rig_expect(&rig, "spawn a, dispatch 1 a");
 	rig.decisions = true;
 	rig_wait(&rig, 2);
@@ -314,9 +314,9 @@ static void an_interactive_request_waits_half_as_long(void **state)
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
 	rig_ask_as(&rig, 1, (struct request_spec){ .priority = PRIORITY_INTERACTIVE });
-	rig_wait(&rig, 14);
+	rig_wait(&rig, 4);
 	assert_int_equal(rig_view(&rig, 0).state, MODEL_BUSY);
-	rig_wait(&rig, 2);
+	rig_wait(&rig, 6);
 	assert_int_equal(rig_view(&rig, 0).state, MODEL_DRAINING);
 	rig_close(&rig);
 }
@@ -334,7 +334,7 @@ static void a_drain_that_takes_too_long_is_given_up(void **state)
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
 	rig_ask(&rig, 1);
-	rig_wait(&rig, 31);
+	rig_wait(&rig, 11);
 	rig_ask(&rig, 0);
 	rig_expect(&rig, "spawn a, dispatch 1 a");
 	rig.decisions = true;
@@ -359,7 +359,7 @@ static void a_drain_ends_with_the_request_it_was_for(void **state)
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
 	uint32_t request = rig_ask(&rig, 1);
-	rig_wait(&rig, 31);
+	rig_wait(&rig, 11);
 	rig_expect(&rig, "spawn a, dispatch 1 a");
 	rig.decisions = true;
 	rig_leave(&rig, request);
