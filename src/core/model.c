@@ -141,9 +141,18 @@ struct amount model_sigma(const struct model *model)
 	return sigma;
 }
 
+/* What was measured may hold caches that the next life does without: it lowers the bound, never raises it. */
 struct amount model_lower(const struct model *model)
 {
-	return model->learned.loads ? model->learned.base : model->spec.lower;
+	struct amount lower = model->spec.lower;
+
+	if (!model->learned.loads)
+		return lower;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			if (model->learned.base.bytes[pool][use] < lower.bytes[pool][use])
+				lower.bytes[pool][use] = model->learned.base.bytes[pool][use];
+	return lower;
 }
 
 bool model_stirs(const struct model *model)

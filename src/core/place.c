@@ -356,7 +356,7 @@ static bool refuse_hopeless(struct arbiter *a, const struct want *want,
 	return true;
 }
 
-/* For the first that is blocked: true where something was done. */
+/* For one that is blocked: true where something was done. */
 static bool make_room(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
 	struct victims victims = { 0 };
@@ -502,7 +502,8 @@ bool place_one(struct arbiter *a)
 	struct outlook now, coming;
 	struct amount reserved = { 0 };
 	struct model *model = NULL;
-	bool first = true;
+	bool blocked = false; /* somebody waits for room */
+	bool kept = false;    /* ... and what comes free is his */
 
 	outlook_now(a, &now);
 	coming = now;
@@ -521,7 +522,7 @@ bool place_one(struct arbiter *a)
 
 		struct want want = want_of(a, model);
 		struct verdict verdict;
-		if (!want.head && !first)
+		if (!want.head && blocked)
 			continue; /* unasked for: not while somebody waits for room */
 		if (fits_behind(a, &want, &now, &coming, &reserved, &verdict)) {
 			if (want.instance)
@@ -533,17 +534,19 @@ bool place_one(struct arbiter *a)
 		model->wait_pool = verdict.pool;
 		if (!want.head)
 			continue;
+		blocked = true;
 		if (admits(a, &want, &coming, &verdict)) {
 			model->wait_reason = REASON_UNLOADING;
 			amount_add(&reserved, &want.need);
-			first = false;
+			kept = true;
 			continue;
 		}
-		if (first && make_room(a, &want, &coming))
+		if (!kept && make_room(a, &want, &coming))
 			return true;
-		first = false;
-		if (model_overdue(a, model))
+		if (model_overdue(a, model)) {
 			amount_add(&reserved, &want.need);
+			kept = true;
+		}
 	}
 	return false;
 }

@@ -9,10 +9,10 @@
  *
  * Two things want room: a load (its model's peak), and the head of a ready
  * model's queue whose need does not fit beside what is held. Both pass the same
- * admission. For the first that is blocked, and only for it, others go: idle ones
- * where that makes the room suffice, never in vain; when its head is overdue,
- * busy ones are drained as well. What is on its way to it is not given to those
- * behind it.
+ * admission. For one that is blocked others go: idle ones where that makes the
+ * room suffice, never in vain; when its head is overdue, busy ones are drained as
+ * well. What is on its way to it, and all that may go once it is overdue, is not
+ * given to those behind it.
  */
 
 /* One unit of work each; false: there was nothing to do. */

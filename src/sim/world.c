@@ -69,9 +69,9 @@ static void trace_event(struct world *world, const struct event *event)
 		trace(world, "event %u: request %u", event->type, event->request.request.index);
 		break;
 	case EVENT_MEASURED:
-		trace(world, "event %u: instance %u own %lld complete %u gone %u", event->type,
+		trace(world, "event %u: instance %u host %lld complete %u gone %u", event->type,
 		      event->measured.instance.index,
-		      (long long)amount_total(&event->measured.own), event->measured.complete,
+		      (long long)event->measured.own.bytes[0][USE_HOST], event->measured.complete,
 		      event->measured.gone);
 		break;
 	default:

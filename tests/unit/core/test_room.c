@@ -93,6 +93,40 @@ static void a_later_model_that_fits_is_not_held_up(void **state)
 	rig_close(&rig);
 }
 
+static void who_waits_for_a_busy_one_holds_up_nobody_else(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 12);
+	rig_add(&rig, 0, 7);
+	rig_add(&rig, 1, 4);
+	rig_add(&rig, 2, 11);
+	rig_add(&rig, 3, 4);
+	run_once(&rig, 1);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "spawn b, dispatch 1 b, spawn a, dispatch 2 a");
+	rig_ask(&rig, 3);
+	rig_expect(&rig, "stop b");
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "spawn d");
+	/* Once it is overdue, all that goes is for it. */
+	rig_load(&rig, 3);
+	rig_finish(&rig, 4);
+	rig_wait(&rig, 31);
+	assert_int_equal(rig_view(&rig, 0).state, MODEL_DRAINING);
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "dispatch 4 d");
+	rig_finish(&rig, 2);
+	rig_expect(&rig, "stop d, stop a");
+	rig_gone(&rig, 0);
+	rig_gone(&rig, 3);
+	rig_expect(&rig, "spawn c");
+	rig_close(&rig);
+}
+
 static void room_on_its_way_is_not_given_to_those_behind(void **state)
 {
 	struct rig rig;
@@ -537,6 +571,7 @@ int main(void)
 		cmocka_unit_test(nobody_goes_in_vain),
 		cmocka_unit_test(nobody_idle_goes_while_a_busy_one_keeps_the_room),
 		cmocka_unit_test(a_later_model_that_fits_is_not_held_up),
+		cmocka_unit_test(who_waits_for_a_busy_one_holds_up_nobody_else),
 		cmocka_unit_test(room_on_its_way_is_not_given_to_those_behind),
 		cmocka_unit_test(loads_in_flight_are_bounded_and_some_go_alone),
 		cmocka_unit_test(what_nobody_can_tell_loads_alone_once),
