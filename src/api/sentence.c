@@ -84,9 +84,15 @@ static const char *what_binds(uint32_t reason)
 	}
 }
 
-/* ": needs 4.6 GiB, 3.1 GiB free of 8.0 GiB", of what is known. */
+/*
+ * ": needs 4.6 GiB, 3.1 GiB free of 8.0 GiB", of what is known. Where less is free than the capacity
+ * leaves, a cap below it binds (memory.limit, a control group): then it is "free of" what that allows.
+ */
 static void put_numbers(const struct decision *d, struct buf *out)
 {
+	int64_t allowed = d->room_bytes + d->held_bytes;
+	bool capped = allowed < d->capacity_bytes - d->foreign_bytes;
+
 	if (d->need_bytes <= 0)
 		return;
 	buf_printf(out, ": needs ");
@@ -96,11 +102,13 @@ static void put_numbers(const struct decision *d, struct buf *out)
 	buf_printf(out, " free");
 	if (d->capacity_bytes > 0) {
 		buf_printf(out, " of ");
-		put_size(out, d->capacity_bytes);
+		put_size(out, capped ? allowed : d->capacity_bytes);
 	}
 	const char *binds = what_binds(d->reason);
 	if (binds)
 		buf_printf(out, " %s", binds);
+	else if (capped && d->capacity_bytes > 0)
+		buf_printf(out, " allowed");
 }
 
 static void put_because(const struct decision *d, struct buf *out)

@@ -6,6 +6,21 @@
 
 /* ---- plan ---- */
 
+/* A load that pins stand in the way of is refused like one that never fits: say whose they are. */
+static void add_pins(const struct api *api, struct buf *text)
+{
+	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	struct model_view model;
+	bool first = true;
+
+	for (uint32_t i = 0; i < arbiter_models(arbiter); i++) {
+		if (!arbiter_model(arbiter, i, &model) || !model.pinned)
+			continue;
+		buf_printf(text, "%s%s", first ? "; pinned: " : ", ", model.spec->name);
+		first = false;
+	}
+}
+
 static json_t *plan_json(const struct api *api, const struct plan *plan, const char *name)
 {
 	json_t *evict = json_array(), *json = json_object();
@@ -19,6 +34,8 @@ static json_t *plan_json(const struct api *api, const struct plan *plan, const c
 		                                "prefill_lost_ms", 0));
 	}
 	plan_text(plan, name, &api->names, &text);
+	if (plan->fits == FITS_NEVER)
+		add_pins(api, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
 	bool waits = plan->fits == FITS_NOT_NOW;
 	json_object_set_new(json, "model", json_name(name));

@@ -155,6 +155,8 @@ static void print_members(const json_t *object, int depth)
 			cli_put(json_string_value(value));
 		} else if (json_is_integer(value) && length > 6 && strcmp(key + length - 6, "_bytes") == 0) {
 			fputs(units_size(size, json_integer_value(value)), stdout);
+		} else if (json_is_real(value)) {
+			printf("%.6g", json_real_value(value));
 		} else {
 			char *text = json_dumps(value, JSON_ENCODE_ANY);
 			cli_put(text ? text : "");

@@ -9,18 +9,15 @@
 
 /* ---- plan ---- */
 
-static void print_plan(const char *name, const json_t *plan)
+static void print_plan(const json_t *plan)
 {
-	char need[UNITS_TEXT], peak[UNITS_TEXT], free_now[UNITS_TEXT], text[UNITS_TEXT];
+	char text[UNITS_TEXT];
 	const json_t *victim;
 	size_t i;
 
-	cli_put(name);
-	printf(": fits %s\n", json_text(plan, "fits"));
-	printf("  needs %s loaded, %s at the peak of its load; %s are free\n",
-	       units_size(need, json_int(plan, "need_bytes")),
-	       units_size(peak, json_int(plan, "peak_bytes")),
-	       units_size(free_now, json_int(plan, "free_bytes")));
+	cli_put(json_text(plan, "reason"));
+	putchar('\n');
+	printf("  takes %s once loaded\n", units_size(text, json_int(plan, "need_bytes")));
 	json_array_foreach(json_object_get(plan, "evict"), i, victim) {
 		printf("  would go: ");
 		cli_put(json_text(victim, "model"));
@@ -29,9 +26,6 @@ static void print_plan(const char *name, const json_t *plan)
 	if (json_int(plan, "wait_estimate_ms"))
 		printf("  ready in about %s\n",
 		       units_duration(text, json_int(plan, "wait_estimate_ms") * US_PER_MS));
-	printf("  ");
-	cli_put(json_text(plan, "reason"));
-	putchar('\n');
 }
 
 static int run_plan(const struct cli_args *args)
@@ -49,7 +43,7 @@ static int run_plan(const struct cli_args *args)
 	if (args->json)
 		json_print(root);
 	else
-		print_plan(args->operand[0], root);
+		print_plan(root);
 	if (!args->json)
 		json_decref(root);
 	return fits_somehow ? CLI_DONE : CLI_NO_FIT;

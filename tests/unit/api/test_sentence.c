@@ -33,7 +33,8 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 	assert_says(&(struct decision){ .kind = DECISION_EVICT, .reason = REASON_LEAST_RECENT, .model = SMALL,
 	                                .for_model = CHAT, .at_us = 999 * S, .idle_us = 245 * S, .measured_bytes = 350 * MIB,
 	                                .need_bytes = 4710 * MIB, .room_bytes = 3174 * MIB,
-	                                .capacity_bytes = 8 * GIB },
+	                                .capacity_bytes = 8 * GIB, .held_bytes = 4 * GIB,
+	                                .foreign_bytes = 922 * MIB },
 	            "evicted small (used 4 m 5 s ago, 350 MiB) to make room for chat: needs 4.60 GiB, "
 	            "3.10 GiB free of 8.00 GiB");
 }
@@ -45,8 +46,11 @@ static void each_kind_is_one_sentence(void **state)
 		const char *text;
 	} rows[] = {
 		{ { .kind = DECISION_LOAD, .reason = REASON_REQUEST, .need_bytes = 4 * GIB,
-		    .room_bytes = 5 * GIB, .capacity_bytes = 8 * GIB },
+		    .room_bytes = 5 * GIB, .capacity_bytes = 8 * GIB, .foreign_bytes = 3 * GIB },
 		  "loading chat for a request: needs 4.00 GiB, 5.00 GiB free of 8.00 GiB" },
+		{ { .kind = DECISION_LOAD, .reason = REASON_OPERATOR, .need_bytes = 320 * MIB,
+		    .room_bytes = 180 * MIB, .held_bytes = 320 * MIB, .capacity_bytes = 8 * GIB },
+		  "loading chat by command: needs 320 MiB, 180 MiB free of 500 MiB allowed" },
 		{ { .kind = DECISION_LOAD, .reason = REASON_PRELOAD }, "loading chat because it is to be loaded ahead "
 		                                                       "(preload)" },
 		{ { .kind = DECISION_READY, .load_us = 3100000, .measured_bytes = 4 * GIB },
@@ -62,7 +66,7 @@ static void each_kind_is_one_sentence(void **state)
 		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB,
 		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_LIMIT },
 		  "refused a request for chat, it can never fit on this machine: needs 40.0 GiB, 6.00 GiB free "
-		  "of 8.00 GiB under memory.limit" },
+		  "of 6.00 GiB under memory.limit" },
 		{ { .kind = DECISION_CANCEL, .fail = FAIL_CLIENT_GONE, .wait_us = 500000 },
 		  "ended a request for chat after 500 ms, its client left" },
 		{ { .kind = DECISION_LOAD_FAILED, .load_us = 2 * S, .wait_us = 4 * S },
