@@ -33,7 +33,7 @@ static void list_models(const struct exchange *exchange, struct buf *out)
 	size_t shown = 0;
 
 	for (size_t i = 0; i < conf->model_count && buf_length(out) < 400; i++) {
-		if (!who_may_use(exchange->key, &conf->models[i]))
+		if (conf->models[i].absent || !who_may_use(exchange->key, &conf->models[i]))
 			continue;
 		buf_printf(out, "%s%s", shown ? ", " : "", conf->models[i].name);
 		shown++;
@@ -77,6 +77,21 @@ static bool refuse_model(struct exchange *exchange)
 	return false;
 }
 
+/* Where there is one model, native requests need not name it. MODEL_NONE: there are several, or none. */
+static uint32_t only_model(const struct conf *conf)
+{
+	uint32_t only = MODEL_NONE;
+
+	for (size_t i = 0; i < conf->model_count; i++) {
+		if (conf->models[i].absent)
+			continue;
+		if (only != MODEL_NONE)
+			return MODEL_NONE;
+		only = (uint32_t)i;
+	}
+	return only;
+}
+
 /* False: the exchange has ended. */
 static bool find_model(struct exchange *exchange)
 {
@@ -84,9 +99,10 @@ static bool find_model(struct exchange *exchange)
 	struct buf near = BUF_INIT;
 
 	if (!exchange->asked) {
-		if (!exchange->shape->model_optional || conf->model_count != 1)
+		if (exchange->shape->model_optional)
+			exchange->model = only_model(conf);
+		if (exchange->model == MODEL_NONE)
 			return refuse_nameless(exchange);
-		exchange->model = 0;
 	} else {
 		int index = conf_resolve(conf, str_from(exchange->asked), &near);
 		if (index < 0) {

@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 
-enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, NUMBER_TEXT = 24 };
+enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, NUMBER_TEXT = 24, KEPT_MIN = 2, KEPT_MAX = 64 };
 
 /* ---- alarms ---- */
 
@@ -268,12 +268,20 @@ static const struct upstream_events upstream_events = {
 	.on_failed = on_failed,
 };
 
+/* As many as it serves at once: so many threads it has anyway. */
+static uint32_t connections_kept(const struct conf_model *model)
+{
+	int64_t slots = model->slots;
+	return slots < KEPT_MIN ? KEPT_MIN : slots > KEPT_MAX ? KEPT_MAX : (uint32_t)slots;
+}
+
 void relay_start(struct exchange *exchange)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 	struct str head = buf_str(&exchange->head);
 	struct upstream_request request = {
 		.instance = exchange->instance,
+		.keep = connections_kept(exchange_model(exchange)),
 		.method = exchange->method,
 		.body = &exchange->intake,
 	};

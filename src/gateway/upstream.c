@@ -20,6 +20,7 @@ struct upstream {
 	void *ctx;
 	struct endpoint endpoint;
 	uint64_t server;      /* the instance, for the pool */
+	uint32_t keep;
 	enum method method;
 	struct buf head;      /* as it is sent */
 	struct intake *body;
@@ -126,7 +127,7 @@ static void on_drained(void *ctx)
 static void finish(struct upstream *upstream, bool reusable)
 {
 	if (reusable && is_sent(upstream) && !stream_pending(upstream->stream))
-		pool_put(upstream->gateway->pool, upstream->server, upstream->stream);
+		pool_put(upstream->gateway->pool, upstream->server, upstream->stream, upstream->keep);
 	else
 		stream_close(upstream->stream);
 	upstream->stream = NULL;
@@ -308,6 +309,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 	upstream->ctx = ctx;
 	upstream->endpoint = request->endpoint;
 	upstream->server = server_of(request->instance);
+	upstream->keep = request->keep;
 	upstream->method = request->method;
 	upstream->body = request->body;
 	complete_head(upstream, request->head);

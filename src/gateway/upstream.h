@@ -45,6 +45,7 @@ enum { UPSTREAM_PARTS_MAX = 32 };
 struct upstream_request {
 	struct id instance;
 	struct endpoint endpoint;
+	uint32_t keep;        /* idle connections to that engine at most */
 	enum method method;
 	struct str head;
 	struct intake *body;

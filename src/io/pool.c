@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 
-enum { KEPT_MS = 4000, KEPT_PER_SERVER = 4 };
+enum { KEPT_MS = 4000 };
 
 struct kept {
 	struct list node;
@@ -72,10 +72,10 @@ static uint32_t count_of(const struct pool *pool, uint64_t server)
 	return count;
 }
 
-void pool_put(struct pool *pool, uint64_t server, struct stream *stream)
+void pool_put(struct pool *pool, uint64_t server, struct stream *stream, uint32_t most)
 {
 	assert(stream_pending(stream) == 0);
-	if (count_of(pool, server) >= KEPT_PER_SERVER) {
+	if (count_of(pool, server) >= most) {
 		stream_close(stream);
 		return;
 	}
