@@ -117,17 +117,26 @@ static bool wants_dispatch(const struct arbiter *a, const struct model *model)
 	       instance_has_slot(instance);
 }
 
+static bool may_run(const struct arbiter *a, struct model *model)
+{
+	struct want want = want_of(a, model);
+	struct outlook now;
+	struct verdict verdict;
+
+	if (amount_total(&want.need) == 0)
+		return true;
+	outlook_now(a, &now);
+	return admits(a, &want, &now, &verdict);
+}
+
 bool place_dispatch(struct arbiter *a)
 {
 	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
 	struct model *first = NULL;
-	struct outlook now;
 
-	outlook_now(a, &now);
 	MODELS_STIRRING(a, model) {
 		struct instance *instance = model_instance(a, model);
 		struct request *head = model_head(a, model);
-		struct verdict verdict;
 
 		if (head && head->spec.kind == REQUEST_LOAD && instance &&
 		    instance->state == INSTANCE_READY) {
@@ -136,8 +145,7 @@ bool place_dispatch(struct arbiter *a)
 		}
 		if (!wants_dispatch(a, model) || (first && !policy->serves_before(a, model, first)))
 			continue;
-		struct want want = want_of(a, model);
-		if (admits(a, &want, &now, &verdict))
+		if (may_run(a, model))
 			first = model;
 	}
 	if (!first)
@@ -501,20 +509,19 @@ bool place_one(struct arbiter *a)
 {
 	struct outlook now, coming;
 	struct amount reserved = { 0 };
-	struct model *model = NULL;
+	struct model *model = next_waiting(a, NULL);
 	bool blocked = false; /* somebody waits for room */
 	bool kept = false;    /* ... and what comes free is his */
 
+	if (!model)
+		return false;
 	outlook_now(a, &now);
 	coming = now;
 	INSTANCES_LIVE(a, i)
 		if (is_leaving(i))
 			outlook_remove(&coming, i);
 
-	for (uint32_t n = 0; n < WANTS_MAX; n++) {
-		model = next_waiting(a, model);
-		if (!model)
-			return false;
+	for (uint32_t n = 0; model && n < WANTS_MAX; n++, model = next_waiting(a, model)) {
 		enum reason gate = model->instance ? REASON_NONE : load_gate(a, model);
 		model->wait_reason = gate;
 		if (gate != REASON_NONE)

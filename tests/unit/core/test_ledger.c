@@ -164,6 +164,9 @@ static void what_was_declared_stands_against_a_lower_measurement(void **state)
 	rig_finish(&rig, request);
 	rig_measure(&rig, 0, 1, true, false);
 	rig_sample(&rig, 1);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(&rig, 0);
+	rig_ask(&rig, 0);
 	assert_true(rig_view(&rig, 0).claim_bytes == 6 * GIB);
 	rig_close(&rig);
 }

@@ -115,7 +115,7 @@ static void who_waits_for_a_busy_one_holds_up_nobody_else(void **state)
 	/* Once it is overdue, all that goes is for it. */
 	rig_load(&rig, 3);
 	rig_finish(&rig, 4);
-	rig_wait(&rig, 31);
+	rig_wait(&rig, 12);
 	assert_int_equal(rig_view(&rig, 0).state, MODEL_DRAINING);
 	rig_ask(&rig, 1);
 	rig_expect(&rig, "dispatch 4 d");
