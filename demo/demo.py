@@ -224,7 +224,7 @@ def first_requests(daemon):
     chapter("One after the other: each model starts when it is first asked")
     answer = ask_curl(daemon, "/v1/chat/completions", {
         "model": "small", "max_tokens": 24, "temperature": 0,
-        "messages": [{"role": "user", "content": "What is the capital of France?"}]})
+        "messages": [{"role": "user", "content": "Tell me the capital of France."}]})
     claim("Paris" in answer["choices"][0]["message"]["content"], "the small model knows the capital of France")
     embeddings_are_sensible(daemon)
     say("plan", daemon.command("plan", "big")[1].strip())
@@ -239,15 +239,15 @@ def all_at_once(daemon):
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         big = [pool.submit(ask_sdk, daemon, "big", "Who may use the memory?", 16),
                pool.submit(ask_sdk, daemon, "gpt-4o", "And then?", 16, False)]
-        small = [pool.submit(ask_sdk, daemon, "small", "Name a fruit.", 16),
-                 pool.submit(ask_sdk, daemon, "small", "Say hello.", 16, False)]
+        small = [pool.submit(ask_sdk, daemon, "small", "What is 2 + 2?", 16),
+                 pool.submit(ask_sdk, daemon, "small", "Tell me the capital of France.", 16, False)]
         embed = [pool.submit(embeddings_are_sensible, daemon)]
         texts = [done.result() for done in big]
         [done.result() for done in small + embed]
     claim(all(text.split() == "Many models can share one memory if each gives it back .".split() for text in texts),
           "both requests for the 7B got its whole answer, one by its alias gpt-4o")
     show_ledger(daemon)
-    ask_sdk(daemon, "small", "What is the capital of Italy?", 16)
+    ask_sdk(daemon, "small", "What color is the sky on a clear day?", 16)
 
 
 def judge(daemon, watch, limit):

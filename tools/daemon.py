@@ -46,9 +46,9 @@ class Daemon:
             os.unlink(notify)
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(notify)
-        self.environment = dict(os.environ, STATE_DIRECTORY=os.path.join(folder, "state"),
-                                RUNTIME_DIRECTORY=os.path.join(folder, "run"), NOTIFY_SOCKET=notify,
-                                **(environment or {}))
+        self.environment = {**os.environ, "STATE_DIRECTORY": os.path.join(folder, "state"),
+                            "RUNTIME_DIRECTORY": os.path.join(folder, "run"), "NOTIFY_SOCKET": notify,
+                            **(environment or {})}
         self.log = open(os.path.join(folder, "daemon.log"), "ab")
         self.process = subprocess.Popen([*wrap, program, "serve", "-f", self.config, *options],
                                         env=self.environment, stdin=subprocess.DEVNULL,

@@ -1,6 +1,4 @@
-import os
 import shutil
-import signal
 import subprocess
 import tempfile
 
@@ -38,29 +36,30 @@ class Daemons:
     def finish(self, failed):
         """Each ends cleanly when asked and leaves no process; where the test failed, its log is shown."""
         faults = []
-        for daemon in self.started:
+        for daemon in reversed(self.started):
             if daemon.process.poll() is None:
                 try:
                     status = daemon.stop(20)
                 except subprocess.TimeoutExpired:
                     status = "still running 20 s after SIGTERM"
-                    os.killpg(daemon.process.pid, signal.SIGKILL)
+                    daemon.process.kill()
                     daemon.process.wait()
                 if status != 0:
                     faults.append(f"the daemon's end: {status}")
+        for folder in {daemon.folder for daemon in self.started}:
             try:
-                harness.wait_for("no process left", lambda d=daemon: not harness.children_of(d.folder), 5)
+                harness.wait_for("no process left", lambda: not harness.children_of(folder), 5)
             except AssertionError:
-                left = harness.children_of(daemon.folder)
+                left = harness.children_of(folder)
                 faults.append(f"left running: {left}")
                 for pid, _ in left:
                     harness.kill(pid)
+        for daemon in self.started:
             if failed or faults:
                 print(f"--- log of the daemon in {daemon.folder}\n{daemon.tail(80)}")
             daemon.log.close()
             daemon.notify.close()
-        for folder in {daemon.folder for daemon in self.started}:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(daemon.folder, ignore_errors=True)
         return faults
 
 

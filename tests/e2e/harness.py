@@ -112,18 +112,25 @@ class Stream:
         self.connection.request("POST", "/v1/chat/completions", json.dumps(chat_body(model, tokens, True, **more)),
                                 {"Content-Type": "application/json"})
         self.sock = self.connection.sock
-        self.answer = None
+        self.answer, self.buffer = None, b""
 
     def begin(self):
         self.answer = self.answer or self.connection.getresponse()
         return self.answer
 
     def line(self):
-        """The next data line; None at the end."""
-        for line in self.begin():
-            if line.startswith(b"data:"):
-                return line[5:].strip().decode()
-        return None
+        """The next data line; None at a clean end. (http.client's own lines hide an end that is not.)"""
+        while True:
+            line, found, left = self.buffer.partition(b"\n")
+            if found:
+                self.buffer = left
+                if line.startswith(b"data:"):
+                    return line[5:].strip().decode()
+                continue
+            more = self.begin().read1(65536)
+            if not more:
+                return None
+            self.buffer += more
 
     def rest(self):
         """(data lines to the end, whether the end was clean)."""

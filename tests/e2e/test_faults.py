@@ -54,9 +54,9 @@ def test_engine_killed_while_loading(start):
     wait_state(daemon, "a", "loading")
     kill(wait_for("its process", lambda: engine_pids(daemon, "a"))[0])
     thread.join(20)
-    assert answers[0].status == 502, answers
-    assert "a" in answers[0].error["message"]
+    assert answers[0].status in (200, 502), "loaded once more, or told"
     assert decisions(daemon, "load_failed", "a")
+    assert chat(daemon, "a").status == 200
 
 
 def test_an_engine_that_ends_while_loading_says_its_own_words(start):

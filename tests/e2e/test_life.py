@@ -53,9 +53,9 @@ def test_term_refuses_new_requests(start):
     stream = Stream(daemon, "a")
     assert stream.line()
     daemon.process.send_signal(signal.SIGTERM)
+    wait_for("it to take notice", lambda: "told to end" in daemon.tail())
     try:
-        answer = wait_for("a refusal", lambda: chat(daemon, "a", timeout=5), 2)
-        assert answer.status == 503
+        assert chat(daemon, "a", timeout=5).status == 503
     except OSError:
         pass  # it listens no more: as good
     assert stream.rest()[1]
