@@ -39,6 +39,7 @@ struct instance_row {
 	uint32_t model;
 	bool live;
 	bool gone;           /* its group ended: samples say so */
+	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	char file[DIR_PATH_MAX]; /* the mapped model file, for the probe */
 };
 

@@ -27,7 +27,8 @@ static void spawn(struct shell *shell, const struct action *action)
 	struct err err = { 0 };
 
 	*row = (struct instance_row){ .id = action->instance, .sequence = action->instance_sequence,
-		                      .model = action->model, .live = true };
+		                      .model = action->model, .live = true,
+		                      .spawned_at_us = shell_now_us() };
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));
 	shell->last_error[action->model][0] = '\0';
@@ -102,6 +103,7 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
+		gateway_forget_instance(shell->gateway, action->instance);
 		supervisor_kill(shell->supervisor, action->instance);
 		break;
 	case ACTION_DISPATCH:

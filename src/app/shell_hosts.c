@@ -56,6 +56,21 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 	api_on_request_end(shell->api, end);
 }
 
+static struct event instance_event(enum event_type type, struct id instance)
+{
+	struct event event = shell_event(type);
+	event.instance.instance = instance;
+	return event;
+}
+
+static void on_return(void *ctx, struct id ticket, struct id instance)
+{
+	struct event event = instance_event(EVENT_INSTANCE_UNHEALTHY, instance);
+
+	push_request_end(ctx, EVENT_REQUEST_FINISHED, ticket, FAIL_ENGINE_DIED, 0, 0);
+	shell_push(ctx, &event);
+}
+
 static bool endpoint(void *ctx, struct id instance, struct endpoint *out)
 {
 	struct shell *shell = ctx;
@@ -109,6 +124,17 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 	str_copy(out, out_bytes, str_from(file[0] ? file : shell->last_error[model]));
 }
 
+/* The load's own time, as far as it lies after `since_us`: what a request waited for it. */
+static int64_t load_us(void *ctx, struct id instance, int64_t since_us)
+{
+	struct shell *shell = ctx;
+	const struct instance_row *row = shell_instance(shell, instance);
+
+	if (!row || row->ready_at_us <= since_us)
+		return 0;
+	return row->ready_at_us - (row->spawned_at_us > since_us ? row->spawned_at_us : since_us);
+}
+
 static void on_call(void *ctx, struct call *call)
 {
 	struct shell *shell = ctx;
@@ -124,8 +150,8 @@ static uint64_t sequence(void *ctx)
 void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 {
 	*out = (struct gateway_host){
-		.ctx = shell, .on_request = on_request, .on_end = on_request_end, .endpoint = endpoint,
-		.loaded = loaded, .progress = progress, .explain = shell_explain, .on_call = on_call,
+		.ctx = shell, .on_request = on_request, .on_end = on_request_end, .on_return = on_return, .endpoint = endpoint,
+		.loaded = loaded, .progress = progress, .explain = shell_explain, .load_us = load_us, .on_call = on_call,
 		.sequence = sequence,
 	};
 }
@@ -262,13 +288,6 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 
 /* ---- the supervisor ---- */
 
-static struct event instance_event(enum event_type type, struct id instance)
-{
-	struct event event = shell_event(type);
-	event.instance.instance = instance;
-	return event;
-}
-
 static void on_spawned(void *ctx, struct id instance, pid_t pid)
 {
 	struct event event = instance_event(EVENT_INSTANCE_SPAWNED, instance);
@@ -286,6 +305,10 @@ static void on_progress(void *ctx, struct id instance, uint32_t permille)
 static void on_ready(void *ctx, struct id instance, uint32_t slots, uint32_t context_tokens)
 {
 	struct event event = instance_event(EVENT_INSTANCE_READY, instance);
+	struct instance_row *row = shell_instance(ctx, instance);
+
+	if (row)
+		row->ready_at_us = event.at_us;
 	event.instance.slots = slots;
 	event.instance.context_tokens = context_tokens;
 	shell_push(ctx, &event);

@@ -232,13 +232,19 @@ void model_refresh(struct arbiter *a, struct model *model)
 	due_set_model(a, model, model->due_at);
 }
 
-/* 1 s, doubling; a file or flags that are wrong do not mend by themselves, so longer. */
+/*
+ * At once after the first crash of an engine that served; then 1 s, doubling; a
+ * file or flags that are wrong do not mend by themselves, so longer.
+ */
 static void back_off(struct arbiter *a, struct model *model)
 {
 	uint32_t failures = model->load_failures + model->crashes;
 	int64_t first = model->never_ready ? 30 * SECOND : SECOND;
 	int64_t most = model->never_ready ? 600 * SECOND : 60 * SECOND;
 	int64_t wait = first << (failures > 10 ? 10 : failures - 1);
+
+	if (model->crashes == 1 && failures == 1)
+		wait = 0;
 
 	model->retry_at = a->now + (wait < most ? wait : most);
 }

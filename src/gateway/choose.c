@@ -226,6 +226,18 @@ static void work(struct exchange *exchange)
 	gateway->host.on_request(gateway->host.ctx, exchange->ticket, &spec);
 }
 
+void exchange_return(struct exchange *exchange)
+{
+	struct gateway *gateway = exchange->gateway;
+
+	exchange->returned = true;
+	gateway->host.on_return(gateway->host.ctx, exchange->ticket, exchange->instance);
+	ticket_close(gateway->tickets, exchange->ticket);
+	exchange->instance = ID_NONE;
+	exchange->dispatched_at_us = 0;
+	work(exchange);
+}
+
 void exchange_choose(struct exchange *exchange)
 {
 	read_facts(exchange);

@@ -42,6 +42,7 @@ struct exchange {
 	bool foreign_page;           /* see struct who */
 	bool may_stream;             /* the client asked for a stream */
 	bool is_look;
+	bool returned;               /* it came back from an engine that was gone, once */
 	int64_t deadline_us;         /* from arrival; 0 = none */
 	struct buf head;             /* for the engine, but for its end */
 	struct str engine_path;      /* within `path` */
@@ -87,6 +88,9 @@ const struct conf_model *exchange_model(const struct exchange *exchange); /* NUL
 
 /* The body is in. Goes on to a look, to a ticket, or ends in a refusal. */
 void exchange_choose(struct exchange *exchange);
+
+/* The engine it was dispatched to is gone, and never saw it: the arbiter is asked anew. */
+void exchange_return(struct exchange *exchange);
 
 /* ---- relay.c: from the dispatch on ---- */
 

@@ -55,6 +55,11 @@ struct gateway_host {
 	 * told: FINISHED where it was dispatched, else GONE. The ticket is closed when this returns.
 	 */
 	void (*on_end)(void *ctx, const struct exchange_end *end);
+	/*
+	 * A dispatched request comes back untouched because nobody listens at `instance` any more: end
+	 * it for the arbiter (FINISHED), and say that the instance is not well. A new on_request follows.
+	 */
+	void (*on_return)(void *ctx, struct id ticket, struct id instance);
 	/* Where an instance listens. */
 	bool (*endpoint)(void *ctx, struct id instance, struct endpoint *out);
 	/* Is the model loaded, for a look; the instance goes to out. */

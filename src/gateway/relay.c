@@ -245,6 +245,23 @@ static void on_failed(void *ctx, const char *what)
 	exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
 }
 
+/*
+ * The engine went and nobody has told the arbiter yet. The request was not
+ * touched: it goes back into the queue, once.
+ */
+static void on_unreachable(void *ctx)
+{
+	struct exchange *exchange = ctx;
+
+	if (exchange->is_look || exchange->returned) {
+		on_failed(exchange, "could not be reached");
+		return;
+	}
+	upstream_free(exchange->upstream);
+	exchange->upstream = NULL;
+	exchange_return(exchange);
+}
+
 void relay_say_failure(struct exchange *exchange, const struct failure *failure)
 {
 	struct buf event = BUF_INIT;
@@ -266,6 +283,7 @@ static const struct upstream_events upstream_events = {
 	.on_pause = on_pause,
 	.on_end = on_end,
 	.on_failed = on_failed,
+	.on_unreachable = on_unreachable,
 };
 
 /* As many as it serves at once: so many threads it has anyway. */
@@ -289,13 +307,11 @@ void relay_start(struct exchange *exchange)
 	assert(!exchange->upstream);
 	exchange->stage = STAGE_RUNNING;
 	if (!host->endpoint(host->ctx, exchange->instance, &request.endpoint)) {
-		exchange->broke = "is not there any more";
-		exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
+		on_unreachable(exchange);
 		return;
 	}
 	head.length -= 2; /* the blank line: more fields follow */
 	request.head = head;
 	exchange->upstream =
 		upstream_start(exchange->gateway, &request, &upstream_events, exchange);
-	buf_release(&exchange->head);
 }

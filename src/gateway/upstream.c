@@ -239,6 +239,8 @@ static void on_broken(void *ctx, int error)
 
 	if (full && upstream->busy_tries++ < BUSY_TRIES_MAX)
 		stream_alarm(upstream->stream, BUSY_MS);
+	else if (!stream_connected(upstream->stream) && (error == -ECONNREFUSED || error == -ENOENT))
+		upstream->events->on_unreachable(upstream->ctx);
 	else if (upstream->headed)
 		fail(upstream, "broke off its answer");
 	else

@@ -16,7 +16,7 @@
  * second try, because the engine may have acted.
  *
  * Life cycle: upstream_start() -> on_head -> on_body... -> on_end, or on_failed
- * at any point. on_end and on_failed are the last; the owner then frees it. The
+ * or on_unreachable at any point. Those three are the last; the owner then frees it. The
  * owner may free it at any other time too, but not within on_head or on_body:
  * the connection is closed and the engine ends what it was doing.
  */
@@ -33,6 +33,8 @@ struct upstream_events {
 	void (*on_end)(void *ctx);
 	/* There is none, or no more of it: `what` is half a sentence. */
 	void (*on_failed)(void *ctx, const char *what);
+	/* Nobody listens there: the engine is gone and never saw the request. Instead of on_failed. */
+	void (*on_unreachable)(void *ctx);
 };
 
 enum { UPSTREAM_PARTS_MAX = 32 };

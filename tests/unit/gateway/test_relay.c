@@ -236,6 +236,43 @@ static void test_no_answer_at_all_is_502_after_one_more_try(void **state)
 	world_end(&world);
 }
 
+static void test_a_request_that_found_nobody_is_asked_for_again(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.engine = engine_counts;
+	world.engine_away = true;
+	world.engine_back_after = 1;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_int_equal(world.returns, 1);
+	assert_int_equal(world.requests, 2);
+	assert_int_equal(world.end_count, 1);
+	assert_int_equal(world.ends[0].fail, FAIL_NONE);
+	hang_up(caller);
+	world_end(&world);
+}
+
+static void test_a_request_comes_back_only_once(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.engine_away = true;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "could not be reached"));
+	assert_true(str_starts(str_from(heard(caller)), "HTTP/1.1 502 "));
+	assert_int_equal(world.returns, 1);
+	assert_int_equal(world.end_count, 1);
+	hang_up(caller);
+	world_end(&world);
+}
+
 /* HTTP/1.0 knows no chunks: the end of the connection is the end, so a broken one is a reset. */
 static void test_an_old_client_sees_the_difference_too(void **state)
 {
@@ -394,6 +431,8 @@ int main(void)
 		cmocka_unit_test(test_a_body_that_breaks_off_stays_short),
 		cmocka_unit_test(test_no_answer_at_all_is_502_after_one_more_try),
 		cmocka_unit_test(test_an_old_client_sees_the_difference_too),
+		cmocka_unit_test(test_a_request_that_found_nobody_is_asked_for_again),
+		cmocka_unit_test(test_a_request_comes_back_only_once),
 		cmocka_unit_test(test_a_slow_reader_slows_its_engine),
 		cmocka_unit_test(test_bodies_arrive_whole_whatever_their_framing),
 		cmocka_unit_test(test_interim_answers_of_an_engine_are_passed_over),

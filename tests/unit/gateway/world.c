@@ -29,12 +29,24 @@ static void on_end(void *ctx, const struct exchange_end *end)
 			world->waiting[i] = world->waiting[--world->waiting_count];
 }
 
+static void on_return(void *ctx, struct id ticket, struct id instance)
+{
+	struct world *world = ctx;
+
+	(void)ticket;
+	assert_false(id_is_none(instance));
+	world->returns++;
+	if (world->engine_back_after == world->returns)
+		world->engine_away = false;
+}
+
 static bool endpoint(void *ctx, struct id instance, struct endpoint *out)
 {
 	const struct world *world = ctx;
 
 	*out = (struct endpoint){ .key = "engine-key" };
-	str_copy(out->path, sizeof(out->path), str_from(world->engine_path));
+	str_copy(out->path, sizeof(out->path),
+	         str_from(world->engine_away ? "/nonexistent/engine.sock" : world->engine_path));
 	return instance.generation != 666;
 }
 
@@ -377,6 +389,7 @@ void world_open(struct world *world)
 		.ctx = world,
 		.on_request = on_request,
 		.on_end = on_end,
+		.on_return = on_return,
 		.endpoint = endpoint,
 		.loaded = loaded,
 		.progress = progress,

@@ -68,6 +68,9 @@ struct world {
 	uint32_t calls;
 
 	/* the engine */
+	bool engine_away;            /* nobody listens there ... */
+	uint32_t engine_back_after;  /* ... until so many requests came back */
+	uint32_t returns;
 	struct listener *engine_listener;
 	char engine_path[96];
 	void (*engine)(struct engine_side *side, struct str request);
