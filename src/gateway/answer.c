@@ -188,7 +188,7 @@ void answer_end(struct client *client)
 void answer_break(struct client *client)
 {
 	answer_flush(client);
-	client_part(client, client->answer.framing == FRAMING_UNTIL_CLOSE);
+	client_part(client, true);
 }
 
 void answer_whole(struct client *client, int status, const char *content_type, struct str body,

@@ -19,7 +19,7 @@ static void read_facts(struct exchange *exchange)
 	exchange->may_stream = exchange->shape->streams_unless_told;
 	if (!facts)
 		return;
-	if (facts->has_model && !exchange->asked)
+	if (facts->has_model && facts->model[0] && !exchange->asked)
 		exchange->asked = xstrdup(facts->model);
 	if (facts->has_stream)
 		exchange->may_stream = facts->stream;

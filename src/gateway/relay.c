@@ -171,6 +171,7 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	char texts[EXTRA_MAX][NUMBER_TEXT];
 	bool streams = is_event_stream(exchange, head);
 
+	buf_release(&exchange->head); /* nothing is tried again from here on */
 	exchange->first_byte_at_us = boot_now_us();
 	exchange->engine_status = head->status;
 	exchange->engine_streams = streams;

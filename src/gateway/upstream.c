@@ -12,6 +12,7 @@ enum {
 	TRIES_MAX = 2,
 	BUSY_MS = 10,         /* a unix socket whose queue of connections is full */
 	BUSY_TRIES_MAX = 500,
+	STALE_MS = 1000,
 };
 
 struct upstream {
@@ -29,8 +30,11 @@ struct upstream {
 	uint64_t fetch_at;    /* where the piece begins that is being fetched */
 	uint8_t tries;
 	uint16_t busy_tries;
+	uint64_t sent_at_ms;  /* the head, on this connection */
 	bool head_sent;
 	bool fetching;        /* a piece of the body is read from its file */
+	bool kept;            /* the connection was used before */
+	bool delivered;       /* the request reached an engine that lived */
 	bool answered;        /* a byte came */
 	bool headed;          /* the head of the answer was handed out */
 	bool keep_alive;
@@ -52,8 +56,21 @@ static void fail(struct upstream *upstream, const char *what)
 	upstream->events->on_failed(upstream->ctx, what);
 }
 
+/*
+ * The connection ended. On one of its own the request was with the engine; on a
+ * kept one that ended at once the engine had most likely left before.
+ */
+static void note_delivery(struct upstream *upstream)
+{
+	uint64_t lasted_ms = uv_now(upstream->gateway->reactor->loop) - upstream->sent_at_ms;
+
+	if (stream_connected(upstream->stream) && (!upstream->kept || lasted_ms > STALE_MS))
+		upstream->delivered = true;
+}
+
 static void fail_or_try_again(struct upstream *upstream, const char *what)
 {
+	note_delivery(upstream);
 	if (upstream->answered || upstream->tries >= TRIES_MAX) {
 		fail(upstream, what);
 		return;
@@ -232,6 +249,11 @@ static void on_eof(void *ctx)
 		fail_or_try_again(upstream, "closed the connection without an answer");
 }
 
+static bool is_nobody_there(const struct upstream *upstream, int error)
+{
+	return !stream_connected(upstream->stream) && (error == -ECONNREFUSED || error == -ENOENT);
+}
+
 static void on_broken(void *ctx, int error)
 {
 	struct upstream *upstream = ctx;
@@ -239,7 +261,7 @@ static void on_broken(void *ctx, int error)
 
 	if (full && upstream->busy_tries++ < BUSY_TRIES_MAX)
 		stream_alarm(upstream->stream, BUSY_MS);
-	else if (!stream_connected(upstream->stream) && (error == -ECONNREFUSED || error == -ENOENT))
+	else if (is_nobody_there(upstream, error) && !upstream->delivered)
 		upstream->events->on_unreachable(upstream->ctx);
 	else if (upstream->headed)
 		fail(upstream, "broke off its answer");
@@ -269,9 +291,11 @@ static const struct stream_events stream_events = {
 
 /* ---- the beginning and the end ---- */
 
-static void attend(struct upstream *upstream, struct stream *stream)
+static void attend(struct upstream *upstream, struct stream *stream, bool kept)
 {
 	upstream->stream = stream;
+	upstream->kept = kept;
+	upstream->sent_at_ms = uv_now(upstream->gateway->reactor->loop);
 	upstream->sent = 0;
 	upstream->head_sent = false;
 	upstream->tries++;
@@ -284,7 +308,8 @@ static void connect_anew(struct upstream *upstream)
 	const struct endpoint *endpoint = &upstream->endpoint;
 
 	attend(upstream, endpoint->path[0] ? stream_dial_unix(reactor, endpoint->path)
-	                                   : stream_dial_loopback(reactor, endpoint->port));
+	                                   : stream_dial_loopback(reactor, endpoint->port),
+	       false);
 }
 
 static void complete_head(struct upstream *upstream, struct str head)
@@ -318,7 +343,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 
 	struct stream *kept = pool_take(gateway->pool, upstream->server);
 	if (kept)
-		attend(upstream, kept);
+		attend(upstream, kept, true);
 	else
 		connect_anew(upstream);
 	send_more(upstream);

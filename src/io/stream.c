@@ -19,7 +19,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-enum { FAREWELL_MS = 2000, FAREWELL_BYTES = 4 * 1024 * 1024 };
+enum { FAREWELL_MS = 2000, LAST_WORDS_MS = 100, FAREWELL_BYTES = 4 * 1024 * 1024 };
 
 enum state {
 	STREAM_CONNECTING,
@@ -151,7 +151,8 @@ static void on_shut_down(uv_shutdown_t *request, int status)
 static void part(struct stream *stream)
 {
 	if (stream->state == STREAM_CUTTING) {
-		close_handles(stream, true);
+		/* Some systems throw unread bytes away at a reset: the peer gets time to read them. */
+		uv_timer_start(&stream->timer, on_farewell_over, LAST_WORDS_MS, 0);
 		return;
 	}
 	stream->shutdown.data = stream;

@@ -75,8 +75,10 @@ void stream_close(struct stream *stream);
  */
 void stream_finish(struct stream *stream);
 /*
- * As a visible failure: what is pending is sent (2 s), then the connection is
- * reset, so that an answer whose length is told by its end never looks complete.
+ * As a visible failure: what is pending is sent (2 s), the peer gets 100 ms to
+ * read it, then the connection is reset. A mere end would look complete where
+ * the length is told by it, and to clients that do not look for a last chunk.
+ * (A unix socket knows no reset and just ends.)
  */
 void stream_cut(struct stream *stream);
 

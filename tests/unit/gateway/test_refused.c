@@ -36,6 +36,8 @@ static const struct {
 	  { "invalid_json" } },
 	{ "no model", POST_HEAD("/v1/chat/completions") BODY("15", "{\"messages\":[]}"), 400,
 	  { "model_missing", "chat, small, other" } },
+	{ "empty model", POST_HEAD("/v1/chat/completions") BODY("12", "{\"model\":\"\"}"), 400,
+	  { "model_missing" } },
 	{ "no body", POST_HEAD("/v1/chat/completions") "\r\n", 400, { "model_missing" } },
 	{ "one byte short", POST_HEAD("/v1/chat/completions") BODY("15", "{\"model\":\"chta\"}"), 400,
 	  { "invalid_json" } },

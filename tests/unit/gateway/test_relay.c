@@ -175,6 +175,7 @@ static void test_an_engine_that_dies_in_a_stream_is_seen(void **state)
 	TURN_UNTIL(&world, caller->left || caller->error);
 	assert_true(has_heard(caller, "engine_died"));
 	assert_true(has_heard(caller, "broke off its answer"));
+	assert_int_equal(caller->error, -ECONNRESET); /* also for clients that miss a last chunk */
 	assert_false(has_heard(caller, "\r\n0\r\n"));
 	assert_false(has_heard(caller, "[DONE]"));
 	assert_int_equal(world.ends[0].fail, FAIL_ENGINE_DIED);
@@ -269,6 +270,33 @@ static void test_a_request_comes_back_only_once(void **state)
 	assert_true(str_starts(str_from(heard(caller)), "HTTP/1.1 502 "));
 	assert_int_equal(world.returns, 1);
 	assert_int_equal(world.end_count, 1);
+	hang_up(caller);
+	world_end(&world);
+}
+
+/* It was with the engine, which may have died of it: it is not given to the next one. */
+static void engine_dies_of_it(struct engine_side *side, struct str request)
+{
+	(void)request;
+	side->world->engine_away = true;
+	listener_close(side->world->engine_listener);
+	side->world->engine_listener = NULL;
+	engine_cut(side);
+}
+
+static void test_what_killed_an_engine_is_not_given_to_the_next(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.engine = engine_dies_of_it;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "}}"));
+	assert_true(has_heard(caller, "\"code\":\"engine_died\""));
+	assert_int_equal(world.returns, 0);
+	assert_int_equal(world.engine_requests, 1);
 	hang_up(caller);
 	world_end(&world);
 }
@@ -430,6 +458,7 @@ int main(void)
 		cmocka_unit_test(test_an_engine_that_dies_in_a_stream_is_seen),
 		cmocka_unit_test(test_a_body_that_breaks_off_stays_short),
 		cmocka_unit_test(test_no_answer_at_all_is_502_after_one_more_try),
+		cmocka_unit_test(test_what_killed_an_engine_is_not_given_to_the_next),
 		cmocka_unit_test(test_an_old_client_sees_the_difference_too),
 		cmocka_unit_test(test_a_request_that_found_nobody_is_asked_for_again),
 		cmocka_unit_test(test_a_request_comes_back_only_once),
