@@ -4,10 +4,23 @@
 #include "api/inside.h"
 #include "base/units.h"
 
-/* All requests at once on top of an idle model. */
-static int64_t steady_bytes(const struct model_spec *spec)
+/* All requests at once on top of an idle model, as it is expected now. */
+static int64_t steady_bytes(const struct model_view *model)
 {
-	return amount_total(&spec->base) + (int64_t)spec->slots * amount_total(&spec->per_request);
+	const struct model_spec *spec = model->spec;
+	return model->base_bytes + (int64_t)spec->slots * amount_total(&spec->per_request);
+}
+
+/* Where that number comes from. */
+static const char *estimate_origin(const struct api *api, const struct model_view *model, uint32_t index)
+{
+	const struct conf_model *conf = api_conf_model(api, index);
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+	bool declared = conf && conf->footprint_bytes > 0;
+
+	if (model->observed && !(declared && model->base_bytes == amount_total(&model->spec->base)))
+		return "learned";
+	return declared ? "declared" : estimate ? estimate_source_name(estimate->source) : "none";
 }
 
 /* Without a plan: whether a load would be admitted, by the numbers alone. */
@@ -19,8 +32,7 @@ static enum fits rough_fit(const struct api *api, const struct model_view *model
 	if (!id_is_none(model->instance) || arbiter_pools(arbiter) == 0)
 		return FITS_NOW;
 	arbiter_pool(arbiter, 0, &pool);
-	int64_t peak = amount_total(&model->spec->peak);
-	if (peak <= pool.free_bytes)
+	if (model->load_peak_bytes <= pool.free_bytes)
 		return FITS_NOW;
 	return amount_total(&model->spec->lower) <= pool.free_bytes + pool.held_bytes ? FITS_AFTER_EVICTION
 	                                                                              : FITS_NEVER;
@@ -77,7 +89,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "slots_used", json_integer(model->running));
 	json_object_set_new(json, "cached_tokens", json_integer(0));
 	json_object_set_new(json, "tokens_per_s", json_integer(0));
-	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(spec)));
+	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
 	json_object_set_new(json, "running", json_integer(model->running));
 	json_object_set_new(json, "queued", json_integer(model->queued));
@@ -93,9 +105,10 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
 	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
-	json_object_set_new(json, "base_bytes", json_integer(amount_total(&spec->base)));
+	json_object_set_new(json, "estimate_source", json_string(estimate_origin(api, model, index)));
+	json_object_set_new(json, "base_bytes", json_integer(model->base_bytes));
 	json_object_set_new(json, "per_request_bytes", json_integer(amount_total(&spec->per_request)));
-	json_object_set_new(json, "peak_bytes", json_integer(amount_total(&spec->peak)));
+	json_object_set_new(json, "peak_bytes", json_integer(model->load_peak_bytes));
 	json_object_set_new(json, "loads", json_integer(model->loads));
 	json_object_set_new(json, "failures", json_integer(model->failures));
 	json_object_set_new(json, "last_load_ms", json_integer(model->last_load_us / US_PER_MS));

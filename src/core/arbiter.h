@@ -101,6 +101,9 @@ struct model_view {
 	int64_t peak_bytes;      /* highest measured of this instance */
 	struct amount claim;
 	struct amount measured;
+	int64_t base_bytes;      /* what it is expected to take loaded and idle: as learned, else as estimated */
+	int64_t load_peak_bytes; /* what a load would claim now */
+	uint32_t observed;       /* loads that were measured: 0 = the expectation is the estimate's */
 	int64_t last_used_at_us; /* 0 = never */
 	int64_t loading_since_us;
 	int64_t last_load_us;

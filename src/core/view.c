@@ -37,6 +37,7 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 	if (!model->present && !instance)
 		return false;
 
+	struct amount base = model_base(model), peak = model_peak(model);
 	*out = (struct model_view){
 		.spec = &model->spec,
 		.state = model_state(a, model),
@@ -46,6 +47,9 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 		.queued = model->queue.count,
 		.slots = model->spec.slots,
 		.context_tokens = model->spec.context_tokens,
+		.base_bytes = amount_total(&base),
+		.load_peak_bytes = amount_total(&peak),
+		.observed = model->learned.loads,
 		.last_used_at_us = model->last_used_at ? model->last_used_at + a->asleep_us : 0,
 		.last_load_us = model->last_load_us,
 		.retry_at_us = model_backing_off(a, model) ? model->retry_at + a->asleep_us : 0,
