@@ -27,7 +27,7 @@ MIB = 1 << 20
 STARTED = time.monotonic()
 CONFIG = """\
 listen: 127.0.0.1:{port}
-memory: {{limit: {limit}MiB}}
+memory: {{limit: auto}}
 local_admin: true
 engines:
   llama: {{kind: llama-server, path: "{server}"}}
@@ -191,32 +191,27 @@ def embeddings_are_sensible(daemon):
           f"the embedder knows a meal ({cosine(meal, same):.2f}) from the stock market ({cosine(meal, other):.2f})")
 
 
-def estimate(program, path, *options):
-    done = subprocess.run([program, "estimate", path, *options, "--json"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
 def available():
     with open("/proc/meminfo") as file:
         fields = dict(line.split(":") for line in file)
     return int(fields["MemAvailable"].split()[0]) * 1024
 
 
-def choose_limit(options):
-    """As much as the 7B needs by itself and the embedder beside it, but not the small chat model too."""
+def choose_limit(daemon, config):
+    """As much as the 7B needs with the embedder beside it, but not the small chat model too."""
     chapter("What the three models need, told from their files before any is loaded")
     needs = {}
-    for name, file, *flags in (("big", "7b.gguf", "--context", "8192", "--slots", "2"),
-                               ("small", "chat.gguf", "--context", "8192", "--slots", "2"),
-                               ("embed", "embed.gguf", "--slots", "4")):
-        path = os.path.join(options.models, file)
-        told = estimate(options.cotenant, path, *flags)
-        needs[name] = told["peak_bytes"]
-        size = os.stat(path)
-        say("estimate", f"{name}: {told['architecture']} {told['quantisation']}, file {mib(size.st_size)} "
-            f"({mib(size.st_blocks * 512)} on disk), at its peak {mib(told['peak_bytes'])}")
-    limit = (needs["big"] + needs["small"] // 2) // MIB
+    for model in daemon.get("/api/v1/models")["models"]:
+        needs[model["name"]] = model["peak_bytes"]
+        file = os.stat(daemon.get(f"/api/v1/models/{model['name']}")["configured"]["file"])
+        say("estimate", f"{model['name']}: file {mib(file.st_size)} ({mib(file.st_blocks * 512)} on disk), "
+            f"{mib(model['estimate_bytes'])} loaded, {mib(model['peak_bytes'])} at the peak of the load")
+    limit = (needs["big"] + needs["embed"] + needs["small"] // 2) // MIB
     claim(sum(needs.values()) > limit * MIB, f"{mib(sum(needs.values()))} for all is more than the limit, {limit:,} MiB")
+    with open(daemon.config, "w") as out:
+        out.write(config.replace("limit: auto", f"limit: {limit}MiB"))
+    status, answer = daemon.command("reload")
+    claim(status == 0, f"the limit holds from now on, without a restart: {answer.strip()}")
     return limit
 
 
@@ -237,14 +232,14 @@ def first_requests(daemon):
 def all_at_once(daemon):
     chapter("Six requests for three models at once: they make room for one another")
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        big = [pool.submit(ask_sdk, daemon, "big", "Who may use the memory?", 16),
+        big = [pool.submit(ask_sdk, daemon, "big", "Whose is it?", 16),
                pool.submit(ask_sdk, daemon, "gpt-4o", "And then?", 16, False)]
         small = [pool.submit(ask_sdk, daemon, "small", "What is 2 + 2?", 16),
                  pool.submit(ask_sdk, daemon, "small", "Tell me the capital of France.", 16, False)]
         embed = [pool.submit(embeddings_are_sensible, daemon)]
         texts = [done.result() for done in big]
         [done.result() for done in small + embed]
-    claim(all(text.split() == "Many models can share one memory if each gives it back .".split() for text in texts),
+    claim(all(text.split() == "It is shared : each gives back what was taken .".split() for text in texts),
           "both requests for the 7B got its whole answer, one by its alias gpt-4o")
     show_ledger(daemon)
     ask_sdk(daemon, "small", "What color is the sky on a clear day?", 16)
@@ -262,7 +257,7 @@ def judge(daemon, watch, limit):
         claim(0 < seen["peak"] <= 1.05 * seen["estimate"] + 32 * MIB, f"{name} stayed within what was estimated")
 
 
-def all_comes_back(daemon, before):
+def all_comes_back(daemon, watch, before):
     chapter("All of it comes back")
     for name in ("big", "small", "embed"):
         status, answer = daemon.model(name, "unload")
@@ -272,8 +267,8 @@ def all_comes_back(daemon, before):
     status = daemon.stop()
     claim(status == 0, f"the daemon ended with status {status} when asked to")
     claim(not children_of(daemon.folder), "no process of it is left")
-    after = available()
-    claim(after > before - 200 * MIB, f"memory available: {mib(before)} before, {mib(after)} after")
+    after = available()  # the machine's own count; other programs move it too
+    claim(after > before - watch.most_claimed // 10, f"memory available: {mib(before)} before, {mib(after)} after")
 
 
 def keep(daemon):
@@ -295,12 +290,11 @@ def main():
     options = parser.parse_args()
     os.environ.pop("NOTIFY_SOCKET", None)
 
-    limit = choose_limit(options)
     before = available()
     folder = tempfile.mkdtemp(prefix="cotenant-demo-")
     port = free_port()
     chapter("The daemon")
-    config = CONFIG.format(port=port, limit=limit, server=options.llama_server, models=options.models)
+    config = CONFIG.format(port=port, server=options.llama_server, models=options.models)
     print("\n".join("    " + line for line in config.splitlines()))
     daemon = Daemon(options.cotenant, folder, config, port)
     try:
@@ -309,6 +303,7 @@ def main():
         show_ledger(daemon)
         names = sorted(model.id for model in openai.OpenAI(base_url=daemon.url + "/v1", api_key="none").models.list())
         claim({"big", "small", "embed"} <= set(names), "one port lists all: " + ", ".join(names))
+        limit = choose_limit(daemon, config)
         watch = Watch(daemon, limit)
         first_requests(daemon)
         all_at_once(daemon)
@@ -317,7 +312,7 @@ def main():
         if options.keep:
             keep(daemon)
         else:
-            all_comes_back(daemon, before)
+            all_comes_back(daemon, watch, before)
     except BaseException:
         print(daemon.tail(), file=sys.stderr)
         daemon.process.kill()

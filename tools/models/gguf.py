@@ -12,7 +12,7 @@ QUANT = {  # name: (number in the format, elements of a block, bytes of a block)
     "F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34)}
 
 # How a vocabulary marks its tokens.
-NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
+NORMAL, UNKNOWN, CONTROL, DEFINED, UNUSED, BYTE = range(1, 7)
 
 
 def string(text):

@@ -19,11 +19,12 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from gguf import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, File, signs, size_of  # noqa: E402
+from gguf import BYTE, CONTROL, DEFINED, NORMAL, UNKNOWN, UNUSED, File, signs, size_of  # noqa: E402
 
 SENTENCE = ("Many models share one memory : each takes what it needs , keeps while used "
             "and gives all of that back when another wants room").split()
 UNK, BOS, EOS, TURN, TURN_END = range(5)
+ROLES = ("system", "user", "assistant")  # one token each: a prompt is otherwise a token a byte
 TEMPLATE = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
             "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 LLAMA = {  # layers, width, heads, KV heads, head's width, feed-forward, vocabulary, context
@@ -50,10 +51,10 @@ def rows(width, by_token):
 
 
 def chat_vocabulary(out, words, size):
-    """Marks, the 256 bytes, the space, the words; returns the words' tokens and how many are in use."""
+    """Marks, the roles, the 256 bytes, the space, the words; returns the words' tokens and how many are in use."""
     tokens = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
-    types = [UNKNOWN] + [CONTROL] * 4 + [BYTE] * 256 + [NORMAL] * (1 + len(words))
-    tokens += [f"<0x{i:02X}>" for i in range(256)] + ["\u2581"]
+    tokens += [f"{role}\n" for role in ROLES] + [f"<0x{i:02X}>" for i in range(256)] + ["\u2581"]
+    types = [UNKNOWN] + [CONTROL] * 4 + [DEFINED] * len(ROLES) + [BYTE] * 256 + [NORMAL] * (1 + len(words))
     spoken = list(range(len(tokens), len(tokens) + len(words)))
     tokens += ["\u2581" + word for word in words]
     used = len(tokens)
