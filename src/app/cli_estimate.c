@@ -2,11 +2,13 @@
 #include <string.h>
 
 #include "api/estimate_json.h"
+#include "api/memory.h"
 #include "app/cli.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
 #include "base/units.h"
 #include "estimate/estimate.h"
+#include "probe/sample.h"
 
 static const struct cli_option estimate_options[] = {
 	{ "context", 'c', CLI_NUMBER, "N", "the engine's -c, over all slots (0: what the model was trained for)" },
@@ -153,7 +155,7 @@ static void print_parts(const struct estimate *e)
 	buf_release(&out);
 }
 
-static void print_estimate(const char *path, const struct estimate *e, bool explain)
+static void print_estimate(const char *path, const struct estimate *e)
 {
 	char size[UNITS_TEXT];
 	bool large = e->parameters >= 1000000000;
@@ -180,14 +182,57 @@ static void print_estimate(const char *path, const struct estimate *e, bool expl
 		cli_put(e->flags);
 	}
 	putchar('\n');
-	if (explain)
-		print_parts(e);
+}
+
+/* ---- the machine it is for ---- */
+
+struct machine {
+	int64_t free_bytes;
+	int64_t capacity_bytes;
+};
+
+/* What could be loaded on that machine now, if nothing of ours were there. */
+static int read_machine(const char *root, struct machine *out, struct err *err)
+{
+	struct sample sample = { 0 };
+
+	int error = sample_read(root, &sample, err);
+	if (error < 0)
+		return error;
+	json_t *memory = memory_json(&(struct memory_input){ .sample = &sample,
+		                                             .baseline_bytes = -1,
+		                                             .reserve_bytes = sample_default_reserve(&sample),
+		                                             .limit_bytes = INT64_MAX });
+	const json_t *pool = json_array_get(json_object_get(memory, "pools"), 0);
+	*out = (struct machine){ json_int(pool, "free_bytes"), json_int(pool, "capacity_bytes") };
+	json_decref(memory);
+	return 0;
+}
+
+static const char *fits_there(const struct estimate *e, const struct machine *machine)
+{
+	if (e->peak_bytes <= machine->free_bytes)
+		return "now";
+	return e->lower_bytes <= machine->capacity_bytes ? "after-eviction" : "never";
+}
+
+static void print_fit(const struct estimate *e, const struct machine *machine)
+{
+	char size[UNITS_TEXT];
+	const char *fits = fits_there(e, machine);
+
+	printf("  %s free on the machine: %s\n", units_size(size, machine->free_bytes),
+	       strcmp(fits, "now") == 0     ? "it fits now"
+	       : strcmp(fits, "never") == 0 ? "it can never fit"
+	                                    : "it fits when others make room");
 }
 
 static int run_estimate(const struct cli_args *args)
 {
+	const struct cli_value *root = cli_value(args, "root");
 	struct estimate_params params;
 	struct estimate estimate;
+	struct machine machine = { 0 };
 	struct err err;
 
 	int code = read_params(args, &params);
@@ -195,9 +240,21 @@ static int run_estimate(const struct cli_args *args)
 		return code;
 	if (estimate_file(args->operand[0], &params, &estimate, &err) < 0)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
-	if (args->json)
-		return json_print(estimate_json(&estimate));
-	print_estimate(args->operand[0], &estimate, cli_value(args, "explain")->given);
+	bool known = read_machine(root->given ? root->text : "", &machine, &err) == 0;
+	if (!known && root->given)
+		return cli_fail(CLI_FAILED, "cotenant estimate --help", "--root %s: %s", root->text, err.text);
+	if (args->json) {
+		json_t *json = estimate_json(&estimate);
+		json_object_set_new(json, "fits", known ? json_string(fits_there(&estimate, &machine))
+		                                        : json_null());
+		json_object_set_new(json, "free_bytes", json_integer(known ? machine.free_bytes : 0));
+		return json_print(json);
+	}
+	print_estimate(args->operand[0], &estimate);
+	if (known)
+		print_fit(&estimate, &machine);
+	if (cli_value(args, "explain")->given)
+		print_parts(&estimate);
 	return CLI_DONE;
 }
 

@@ -31,7 +31,8 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 {
 	(void)state;
 	assert_says(&(struct decision){ .kind = DECISION_EVICT, .reason = REASON_LEAST_RECENT, .model = SMALL,
-	                                .for_model = CHAT, .at_us = 999 * S, .idle_us = 245 * S, .measured_bytes = 350 * MIB,
+	                                .for_model = CHAT, .at_us = 999 * S, .idle_us = 245 * S,
+	                                .measured_bytes = 350 * MIB,
 	                                .need_bytes = 4710 * MIB, .room_bytes = 3174 * MIB,
 	                                .capacity_bytes = 8 * GIB, .held_bytes = 4 * GIB,
 	                                .foreign_bytes = 922 * MIB },
@@ -135,7 +136,8 @@ static void a_plan_names_who_would_go(void **state)
 static void a_waiting_model_says_for_what(void **state)
 {
 	const struct model_spec spec = { .name = "chat" };
-	const struct model_view view = { .spec = &spec, .state = MODEL_QUEUED, .reason = REASON_PINS, .queued = 2 };
+	const struct model_view view = { .spec = &spec, .state = MODEL_QUEUED, .reason = REASON_PINS,
+		                         .queued = 2 };
 	struct buf text = BUF_INIT;
 
 	(void)state;
