@@ -1,4 +1,4 @@
-/* The life of models and requests: loads, unloads, failures, ends. */
+/* The life of models and requests: loads, failures, ends. */
 #include "rig.h"
 
 static void a_request_loads_its_model_and_runs(void **state)
@@ -324,147 +324,6 @@ static void an_idle_model_goes_after_its_time(void **state)
 	rig_close(&rig);
 }
 
-static void a_pinned_model_stays_loaded_though_idle(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->unload_after_us = 60 * SEC;
-	rig_model(&rig, 0);
-	rig_pin(&rig, 0, true);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_finish(&rig, 1);
-	rig_wait(&rig, 600);
-	rig_expect(&rig, "spawn a, dispatch 1 a");
-	rig_pin(&rig, 0, false);
-	rig_expect(&rig, "stop a");
-	rig_close(&rig);
-}
-
-static void operators_unload_stop_and_load(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 6);
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_expect(&rig, "done 1");
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
-	rig_load(&rig, 0);
-	rig_expect(&rig, "spawn a, done 2");
-	rig_ask(&rig, 0);
-	/* An unload drains ... */
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_expect(&rig, "dispatch 3 a");
-	rig_finish(&rig, 3);
-	rig_expect(&rig, "stop a");
-	rig_gone(&rig, 0);
-	rig_expect(&rig, "done 4");
-	/* ... and a stop does not. */
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_ask(&rig, 0);
-	rig_expect(&rig, "spawn a, dispatch 5 a");
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_STOP });
-	rig_expect(&rig, "stop a, reject 6 cancelled, cancel 5 cancelled");
-	rig_finish(&rig, 5);
-	rig_gone(&rig, 0);
-	rig_expect(&rig, "done 7");
-	rig_close(&rig);
-}
-
-static void an_unload_is_cut_at_the_drain_timeout(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 6);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_wait(&rig, 19);
-	rig_expect(&rig, "spawn a, dispatch 1 a");
-	rig_wait(&rig, 2);
-	rig_expect(&rig, "cancel 1 draining");
-	rig_finish(&rig, 1);
-	rig_expect(&rig, "stop a");
-	rig_close(&rig);
-}
-
-static void a_wish_takes_nothing_from_anybody(void **state)
-{
-	struct rig rig;
-	struct request_spec wish = { .kind = REQUEST_UNLOAD, .flags = REQUEST_WISH };
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 6);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_ask_as(&rig, 0, wish);
-	rig_expect(&rig, "spawn a, dispatch 1 a, reject 2 wish_refused");
-	rig_finish(&rig, 1);
-	rig_pin(&rig, 0, true);
-	rig_ask_as(&rig, 0, wish);
-	rig_expect(&rig, "reject 3 wish_refused");
-	rig_pin(&rig, 0, false);
-	rig_ask_as(&rig, 0, wish);
-	rig_expect(&rig, "stop a");
-	rig_close(&rig);
-}
-
-static void preload_loads_at_start_and_when_room_returns(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->flags |= MODEL_PRELOAD;
-	rig_model(&rig, 0);
-	rig_load(&rig, 0);
-	rig_add(&rig, 1, 7);
-	rig_ask(&rig, 1);
-	rig_expect(&rig, "spawn a, stop a");
-	rig_gone(&rig, 0);
-	rig_load(&rig, 1);
-	rig_finish(&rig, 1);
-	rig_wait(&rig, 100);
-	rig_expect(&rig, "spawn b, dispatch 1 b"); /* nobody goes for what nobody asked for */
-	rig_ask_as(&rig, 1, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_gone(&rig, 1);
-	rig_expect(&rig, "stop b, done 2, spawn a");
-	/* An operator's unload is the end of it. */
-	rig_load(&rig, 0);
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_gone(&rig, 0);
-	rig_expect(&rig, "stop a, done 3");
-	rig_close(&rig);
-}
-
-static void without_autoload_only_a_load_starts_it(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->flags = 0;
-	rig_model(&rig, 0);
-	rig_ask(&rig, 0);
-	rig_expect(&rig, "reject 1 not_loaded");
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_expect(&rig, "spawn a, done 2, dispatch 3 a");
-	rig_ask(&rig, 0);
-	rig_exit(&rig, 0, false);
-	rig_expect(&rig, "reject 4 not_loaded, cancel 3 engine_died");
-	rig_close(&rig);
-}
-
 static void a_queue_is_bounded(void **state)
 {
 	struct rig rig;
@@ -529,99 +388,6 @@ static void sleep_brings_nothing_due(void **state)
 	rig_close(&rig);
 }
 
-static void a_removed_model_drains_and_goes(void **state)
-{
-	struct rig rig;
-	struct model_view view;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 6);
-	rig_ask(&rig, 0);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_expect(&rig, "spawn a, dispatch 1 a");
-	rig.spec[0].present = 0;
-	rig_model(&rig, 0);
-	rig_expect(&rig, "reject 2 model_removed");
-	rig_ask(&rig, 0);
-	rig_expect(&rig, "reject 3 unknown_model");
-	rig_finish(&rig, 1);
-	rig_expect(&rig, "stop a");
-	rig_gone(&rig, 0);
-	assert_false(arbiter_model(rig.arbiter, 0, &view));
-	rig_close(&rig);
-}
-
-static void a_changed_footprint_applies_at_the_next_load(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 6);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_add(&rig, 0, 3);
-	assert_true(rig_view(&rig, 0).claim_bytes == 6 * GIB);
-	rig_finish(&rig, 1);
-	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_gone(&rig, 0);
-	rig_ask(&rig, 0);
-	assert_true(rig_view(&rig, 0).claim_bytes == 3 * GIB);
-	rig_close(&rig);
-}
-
-static void shutdown_lets_running_requests_end(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 20);
-	rig_add(&rig, 0, 6);
-	rig_add(&rig, 1, 6);
-	rig_add(&rig, 2, 6);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_ask(&rig, 1);
-	rig_load(&rig, 1);
-	rig_finish(&rig, 2);
-	rig_ask(&rig, 0);
-	rig_ask(&rig, 2);
-	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b, spawn c");
-	rig_shutdown(&rig);
-	rig_expect(&rig, "reject 3 draining, reject 4 draining, abort c, stop b");
-	rig_ask(&rig, 0);
-	rig_expect(&rig, "reject 5 draining");
-	rig_exit(&rig, 1, false);
-	rig_exit(&rig, 2, false);
-	rig_wait(&rig, 10);
-	rig_expect(&rig, "");
-	rig_finish(&rig, 1);
-	rig_expect(&rig, "stop a");
-	rig_exit(&rig, 0, false);
-	rig_expect(&rig, "drained");
-	rig_close(&rig);
-}
-
-static void shutdown_cuts_at_the_drain_timeout(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 20);
-	rig_add(&rig, 0, 6);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_shutdown(&rig);
-	rig_wait(&rig, 21);
-	rig_expect(&rig, "spawn a, dispatch 1 a, cancel 1 draining");
-	rig_leave(&rig, 1);
-	rig_exit(&rig, 0, false);
-	rig_expect(&rig, "stop a, drained");
-	rig_close(&rig);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -639,19 +405,9 @@ int main(void)
 		cmocka_unit_test(a_load_without_progress_is_given_up),
 		cmocka_unit_test(events_of_an_older_life_touch_nothing),
 		cmocka_unit_test(an_idle_model_goes_after_its_time),
-		cmocka_unit_test(a_pinned_model_stays_loaded_though_idle),
-		cmocka_unit_test(operators_unload_stop_and_load),
-		cmocka_unit_test(an_unload_is_cut_at_the_drain_timeout),
-		cmocka_unit_test(a_wish_takes_nothing_from_anybody),
-		cmocka_unit_test(preload_loads_at_start_and_when_room_returns),
-		cmocka_unit_test(without_autoload_only_a_load_starts_it),
 		cmocka_unit_test(a_queue_is_bounded),
 		cmocka_unit_test(a_deadline_ends_a_request_wherever_it_is),
 		cmocka_unit_test(sleep_brings_nothing_due),
-		cmocka_unit_test(a_removed_model_drains_and_goes),
-		cmocka_unit_test(a_changed_footprint_applies_at_the_next_load),
-		cmocka_unit_test(shutdown_lets_running_requests_end),
-		cmocka_unit_test(shutdown_cuts_at_the_drain_timeout),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
