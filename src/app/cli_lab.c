@@ -6,6 +6,7 @@
 #include "api/decision.h"
 #include "app/cli.h"
 #include "app/cli_json.h"
+#include "app/cli_sim.h"
 #include "base/alloc.h"
 #include "base/units.h"
 #include "sim/random.h"
@@ -15,6 +16,9 @@ static const struct cli_option lab_options[] = {
 	{ "seeds", 's', CLI_TEXT, "A-B", "sim: the seeds to run (1-50)" },
 	{ "trace", 0, CLI_FLAG, NULL, "sim: each event and action as a line, on stderr" },
 	{ "record", 0, CLI_TEXT, "FILE", "sim: a recording of the last seed, for replay" },
+	{ "policy", 'p', CLI_TEXT, "NAME", "sim: who decides a workload" },
+	{ "load", 0, CLI_TEXT, "X", "sim: so many times a workload's load (1)" },
+	{ "hours", 0, CLI_TEXT, "H", "sim: how long new work comes" },
 	{ "list", 0, CLI_FLAG, NULL, "sim: the workloads there are" },
 	{ 0 },
 };
@@ -94,16 +98,17 @@ static int run_sim(const struct cli_args *args)
 	struct sim_result result;
 	int code = CLI_DONE;
 
+	bool random = args->operands < 2 || strcmp(args->operand[1], "random") == 0;
+
 	if (cli_value(args, "list")->given) {
-		puts("random");
+		cli_sim_list();
 		return CLI_DONE;
 	}
-	if (args->operands > 1 && strcmp(args->operand[1], "random") != 0)
-		return cli_fail(CLI_USAGE, "cotenant lab sim random --seeds 1-50",
-		                "lab: there is no workload '%.60s' yet", args->operand[1]);
 	if (seeds->given && !parse_seeds(seeds->text, &first, &last))
 		return cli_fail(CLI_USAGE, "cotenant lab sim random --seeds 1-50",
 		                "lab: --seeds is A-B, such as 1-50, not '%.40s'", seeds->text);
+	if (!random)
+		return cli_sim_study(args, first, seeds->given ? last : 4);
 	json_t *runs = json_array();
 	for (uint64_t seed = first; seed <= last && code == CLI_DONE; seed++) {
 		code = run_seed(args, seed, seed == last, &result);
@@ -234,15 +239,17 @@ static int run_lab(const struct cli_args *args)
 
 const struct cli_verb verb_lab = {
 	.name = "lab",
-	.operands = "sim [random] | replay FILE",
+	.operands = "sim [random|WORKLOAD|FILE.json] | replay FILE",
 	.summary = "the arbiter under a simulated world; a recording played again",
 	.help = "sim runs the arbiter in random worlds, one a seed, with faults of every kind, and proves\n"
-	        "its invariants after every step. replay plays what `cotenant serve --record FILE` wrote and\n"
+	        "its invariants after every step; with a workload, or a file of one, it plays a day's load\n"
+	        "under a policy and tells what the clients felt. replay plays what `cotenant serve --record FILE` wrote and\n"
 	        "prints every decision again, byte for byte the same on the same version; with --json one\n"
 	        "object a line.\n\n"
 	        "Examples:\n"
 	        "  cotenant lab sim --seeds 1-200\n"
 	        "  cotenant lab sim --seeds 7 --trace\n"
+	        "  cotenant lab sim mixed64 --policy lru --seeds 1-4\n"
 	        "  cotenant lab replay record",
 	.options = lab_options,
 	.least = 1,

@@ -1,0 +1,145 @@
+#include "sim/study.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static const struct {
+	const char *name;
+	enum earlier which;
+	void (*decide)(void *ctx, struct stage *stage);
+} policies[] = {
+	{ "threshold", EARLIER_THRESHOLD, threshold_decide },
+	{ "threshold-v1", EARLIER_V1, threshold_decide },
+	{ "hysteresis", EARLIER_HYSTERESIS, threshold_decide },
+	{ "cost-benefit", 0, cost_benefit_decide },
+	{ "lru", 0, lru_decide },
+	{ "one-at-a-time", 0, one_at_a_time_decide },
+};
+
+enum { POLICIES = sizeof(policies) / sizeof(policies[0]) };
+
+const char *study_policy(uint32_t index)
+{
+	return index < POLICIES ? policies[index].name : NULL;
+}
+
+/* ---- what was felt ---- */
+
+static int ascending(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Of one class, or of all where class is SCENE_CLASSES; returns how many. */
+static uint32_t waits_of(const struct stage *stage, uint32_t class, double *waits)
+{
+	uint32_t count = 0;
+
+	for (uint32_t r = 0; r < stage->requests; r++) {
+		const struct stage_request *request = &stage->request[r];
+		if (stage->model[request->model].is->external)
+			continue;
+		if (class != SCENE_CLASSES && request->class != class)
+			continue;
+		double until = request->state == STAGE_WAITS ? stage->now : request->started_s;
+		waits[count++] = until - request->arrived_s;
+	}
+	return count;
+}
+
+static double mean(const double *values, uint32_t count)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		sum += values[i];
+	return count ? sum / count : 0;
+}
+
+static double p95(double *values, uint32_t count)
+{
+	if (!count)
+		return 0;
+	qsort(values, count, sizeof(*values), ascending);
+	uint32_t at = (uint32_t)(0.95 * count);
+	return values[at < count ? at : count - 1];
+}
+
+static void measure_ends(const struct stage *stage, struct study_result *out)
+{
+	static const double class_weight[SCENE_CLASSES] = { 4, 2, 1 };
+	double sum = 0, weights = 0;
+
+	for (uint32_t r = 0; r < stage->requests; r++) {
+		const struct stage_request *request = &stage->request[r];
+		if (stage->model[request->model].is->external)
+			continue;
+		bool over = request->state == STAGE_ENDED || request->state == STAGE_FAILED;
+		double end = over ? request->ended_s : stage->now;
+		double weight = class_weight[request->class] * request->weight;
+		sum += weight * (end - request->arrived_s);
+		weights += weight;
+		out->requests++;
+		out->finished += request->state == STAGE_ENDED;
+		out->rejected += request->state == STAGE_FAILED;
+		out->unfinished += !over;
+	}
+	out->response_weighted_s = weights > 0 ? sum / weights : 0;
+}
+
+void study_measure(const struct stage *stage, struct study_result *out)
+{
+	double *waits = xmalloc((stage->requests + 1) * sizeof(*waits));
+	double hours = stage->now / 3600;
+
+	*out = (struct study_result){ .seed = stage->scene->seed, .hours = hours };
+	uint32_t count = waits_of(stage, SCENE_CLASSES, waits);
+	out->wait_mean_s = mean(waits, count);
+	for (uint32_t i = 0; i < count; i++)
+		out->wait_max_s = waits[i] > out->wait_max_s ? waits[i] : out->wait_max_s;
+	count = waits_of(stage, 0, waits);
+	out->wait_interactive_mean_s = mean(waits, count);
+	for (uint32_t class = 0; class < SCENE_CLASSES; class++) {
+		count = waits_of(stage, class, waits);
+		out->wait_p95_s[class] = p95(waits, count);
+	}
+	free(waits);
+	measure_ends(stage, out);
+	out->loads = stage->loads;
+	out->ooms = stage->ooms;
+	if (hours <= 0)
+		return;
+	out->loads_per_hour = (double)stage->loads / hours;
+	out->oom_per_hour = (double)stage->ooms / hours;
+	out->memory_used_mean = stage->memory_s / stage->now / stage->scene->physical_gb;
+}
+
+/* ---- running ---- */
+
+static void run_earlier(const struct scene *scene, uint32_t policy, struct study_result *out)
+{
+	struct earlier_state state = { .which = policies[policy].which, .open = true };
+	struct stage_player player = { &state, earlier_hear, policies[policy].decide };
+	struct stage *stage = xmalloc(sizeof(*stage));
+
+	stage_init(stage, scene, &player);
+	stage_run(stage);
+	study_measure(stage, out);
+	stage_free(stage);
+	free(stage);
+}
+
+bool study_run(const struct scene *scene, const char *policy, struct study_result *out)
+{
+	for (uint32_t i = 0; i < POLICIES; i++) {
+		if (strcmp(policies[i].name, policy) != 0)
+			continue;
+		run_earlier(scene, i, out);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,54 @@
+#ifndef SIM_STUDY_H
+#define SIM_STUDY_H
+
+#include "sim/stage.h"
+
+/*
+ * study - one scene played by one policy, and what its clients felt.
+ *
+ * The earlier policies stand here as the study defines them; they see estimates
+ * and measured memory and know nothing of the arbiter. `cotenant` is the arbiter
+ * itself, driven event by event.
+ */
+struct study_result {
+	uint64_t seed;
+	double wait_mean_s;
+	double wait_interactive_mean_s;
+	double wait_p95_s[SCENE_CLASSES];
+	double wait_max_s;
+	double response_weighted_s;
+	double loads_per_hour;
+	double oom_per_hour;
+	double memory_used_mean; /* of the machine's memory */
+	uint64_t requests, finished, rejected, unfinished;
+	uint64_t loads, ooms;
+	double hours;
+	uint32_t invariant_violations;
+};
+
+/* The policies' names by index; NULL at the end. */
+const char *study_policy(uint32_t index);
+
+/* False where there is no such policy. */
+bool study_run(const struct scene *scene, const char *policy, struct study_result *out);
+
+/* What was felt so far, by a stage that has ended. */
+void study_measure(const struct stage *stage, struct study_result *out);
+
+/* ---- players; `ctx` is what study.c keeps for them ---- */
+enum earlier { EARLIER_V1, EARLIER_THRESHOLD, EARLIER_HYSTERESIS };
+
+struct earlier_state {
+	enum earlier which;
+	double pressure[20]; /* of the last ticks, oldest first */
+	uint32_t ticks;
+	bool open;
+};
+
+void earlier_hear(void *ctx, struct stage *stage, enum stage_news news, uint32_t index);
+void threshold_decide(void *ctx, struct stage *stage);
+void cost_benefit_decide(void *ctx, struct stage *stage);
+void lru_decide(void *ctx, struct stage *stage);
+void one_at_a_time_decide(void *ctx, struct stage *stage);
+
+#endif
