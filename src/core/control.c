@@ -205,7 +205,9 @@ static void evict_idle(struct arbiter *a, struct instance *victim)
 	decision.idle_us = a->now - model->last_used_at;
 	decision_record(a, &decision);
 	a->counters.evictions++;
-	instance_end(a, victim, ACTION_STOP, REASON_PRESSURE);
+	/* Where every second counts, who runs nothing is not asked to take its leave. */
+	bool critical = a->pressure == PRESSURE_CRIT;
+	instance_end(a, victim, critical ? ACTION_KILL : ACTION_STOP, REASON_PRESSURE);
 }
 
 /*

@@ -180,6 +180,7 @@ static void run(struct world *world, const struct event *event)
 static void check_room(struct world *world)
 {
 	uint32_t holders = 0;
+	int64_t held = 0;
 
 	for (uint32_t i = 0; i < arbiter_models(world->arbiter); i++) {
 		struct model_view view;
@@ -192,12 +193,16 @@ static void check_room(struct world *world)
 		const struct model_spec *spec = &world->model[world->spawned_model].spec;
 		struct pool_view view;
 		arbiter_pool(world->arbiter, pool, &view);
+		held += view.held_bytes;
 		if (amount_in_pool(&spec->peak, pool) == 0)
 			continue;
 		if (view.held_bytes + view.foreign_bytes > view.capacity_bytes)
 			world_broken(world, "a load beyond the room of pool %u: %lld held, %lld foreign",
 			             pool, (long long)view.held_bytes, (long long)view.foreign_bytes);
 	}
+	bool unknown = world->model[world->spawned_model].spec.flags & MODEL_MEASURE_FIRST;
+	if (held > world->machine.limit_bytes && !unknown)
+		world_broken(world, "a load beyond the limit: %lld held", (long long)held);
 }
 
 void world_tell(struct world *world, struct event *event)

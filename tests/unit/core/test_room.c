@@ -503,11 +503,15 @@ static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 	assert_int_equal(rig_view(&rig, 3).reason, REASON_PRESSURE);
 	rig_pressure(&rig, PRESSURE_NONE);
 	rig_expect(&rig, "spawn d");
+	run_once(&rig, 2);
+	rig_expect(&rig, "spawn c, dispatch 6 c");
 	rig.decisions = true;
 	rig_pressure(&rig, PRESSURE_CRIT);
 	rig_expect(&rig, "[pressure pressure], [load_failed d pressure], abort d");
 	rig.decisions = false;
 	rig_gone(&rig, 3);
+	rig_expect(&rig, "kill c");
+	rig_gone(&rig, 2);
 	rig_expect(&rig, "kill b, cancel 3 emergency");
 	rig_finish(&rig, 3);
 	rig_gone(&rig, 1);
