@@ -32,20 +32,25 @@ void keep_decision(struct api *api, const struct decision *decision)
 	if (decision->request)
 		api_id(api, request, decision->request);
 	decision_text(decision, &api->names, &text);
-	store_add_decision(api->options.store, &(struct store_decision){
-		.at_ms = epoch_now_ms(api),
-		.id = api_id(api, id, decision->sequence),
-		.kind = decision_kind_name(decision->kind),
-		.reason = reason_name(decision->reason),
-		.model = name_or_none(api, decision->model),
-		.for_model = name_or_none(api, decision->for_model),
-		.request = request,
-		.text = buf_cstr(&text),
-		.need_bytes = decision->need_bytes, .room_bytes = decision->room_bytes,
-		.held_bytes = decision->held_bytes, .foreign_bytes = decision->foreign_bytes,
-		.capacity_bytes = decision->capacity_bytes, .measured_bytes = decision->measured_bytes,
-		.wait_ms = decision->wait_us / US_PER_MS, .load_ms = decision->load_us / US_PER_MS,
-	});
+	store_add_decision(api->options.store,
+	                   &(struct store_decision){
+	                           .at_ms = epoch_now_ms(api),
+	                           .id = api_id(api, id, decision->sequence),
+	                           .kind = decision_kind_name(decision->kind),
+	                           .reason = reason_name(decision->reason),
+	                           .model = name_or_none(api, decision->model),
+	                           .for_model = name_or_none(api, decision->for_model),
+	                           .request = request,
+	                           .text = buf_cstr(&text),
+	                           .need_bytes = decision->need_bytes,
+	                           .room_bytes = decision->room_bytes,
+	                           .held_bytes = decision->held_bytes,
+	                           .foreign_bytes = decision->foreign_bytes,
+	                           .capacity_bytes = decision->capacity_bytes,
+	                           .measured_bytes = decision->measured_bytes,
+	                           .wait_ms = decision->wait_us / US_PER_MS,
+	                           .load_ms = decision->load_us / US_PER_MS,
+	                   });
 	buf_release(&text);
 }
 
@@ -60,20 +65,25 @@ void keep_request(struct api *api, const struct past_request *row)
 	char id[API_ID_BYTES];
 	int64_t waited_until_us = end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us;
 
-	store_add_request(api->options.store, &(struct store_request){
-		.arrived_at_ms = epoch_now_ms(api) - since_ms(end->ended_at_us, end->arrived_at_us),
-		.id = api_id(api, id, end->sequence),
-		.model = name_or_none(api, end->model),
-		.key_name = row->key_name,
-		.path = row->path,
-		.priority = priority_name(end->priority),
-		.outcome = end->fail == FAIL_NONE ? "ok" : fail_name(end->fail),
-		.status = end->status,
-		.wait_ms = since_ms(waited_until_us, end->arrived_at_us),
-		.load_ms = row->load_us / US_PER_MS,
-		.first_byte_ms = since_ms(end->first_byte_at_us, end->arrived_at_us),
-		.total_ms = since_ms(end->ended_at_us, end->arrived_at_us),
-		.bytes_in = end->bytes_in, .bytes_out = end->bytes_out,
-		.tokens_in = end->tokens_in, .tokens_out = end->tokens_out,
-	});
+	store_add_request(
+	        api->options.store,
+	        &(struct store_request){
+	                .arrived_at_ms =
+	                        epoch_now_ms(api) - since_ms(end->ended_at_us, end->arrived_at_us),
+	                .id = api_id(api, id, end->sequence),
+	                .model = name_or_none(api, end->model),
+	                .key_name = row->key_name,
+	                .path = row->path,
+	                .priority = priority_name(end->priority),
+	                .outcome = end->fail == FAIL_NONE ? "ok" : fail_name(end->fail),
+	                .status = end->status,
+	                .wait_ms = since_ms(waited_until_us, end->arrived_at_us),
+	                .load_ms = row->load_us / US_PER_MS,
+	                .first_byte_ms = since_ms(end->first_byte_at_us, end->arrived_at_us),
+	                .total_ms = since_ms(end->ended_at_us, end->arrived_at_us),
+	                .bytes_in = end->bytes_in,
+	                .bytes_out = end->bytes_out,
+	                .tokens_in = end->tokens_in,
+	                .tokens_out = end->tokens_out,
+	        });
 }

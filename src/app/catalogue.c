@@ -39,7 +39,8 @@ static uint64_t build_key(const struct conf_model *model)
 	buf_printf(&text, "%s %lld %lld %s %d", program, (long long)model->slots,
 	           (long long)model->context_max, model->kv_type, (int)model->kv);
 	if (stat(program, &st) == 0)
-		buf_printf(&text, " %lld %lld", (long long)st.st_size, (long long)st.st_mtim.tv_sec);
+		buf_printf(&text, " %lld %lld", (long long)st.st_size,
+		           (long long)st.st_mtim.tv_sec);
 	for (size_t i = 0; i < model->args.count; i++)
 		buf_printf(&text, " %s", model->args.items[i]);
 	if (model->cmd)
@@ -79,7 +80,8 @@ static void fill_from_conf(const struct conf_model *model, struct model_spec *sp
  */
 enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
 
-static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out, struct err *err)
+static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out,
+                       struct err *err)
 {
 	return engine_estimate(model, context, model->slots, out, err);
 }
@@ -112,8 +114,9 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	spec->context_tokens = (uint32_t)context;
 	set_host_bytes(&spec->base, estimate->base_bytes);
 	set_host_bytes(&spec->per_request, estimate->per_request_bytes);
-	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes ? estimate->peak_bytes
-	                                                                        : estimate->base_bytes);
+	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes
+	                                    ? estimate->peak_bytes
+	                                    : estimate->base_bytes);
 	set_host_bytes(&spec->sigma, estimate->sigma_bytes);
 	set_host_bytes(&spec->lower, estimate->lower_bytes);
 }
@@ -126,7 +129,8 @@ static void use_declared(struct model_spec *spec, int64_t bytes)
 	set_host_bytes(&spec->lower, bytes / 10 * 7);
 }
 
-void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struct catalogue_row *row)
+void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
+                       struct catalogue_row *row)
 {
 	struct err err = { 0 };
 	int64_t context = model->context_max > 0 ? model->context_max : 0;
@@ -138,7 +142,8 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struc
 	if (model->file && model->engine == CONF_ENGINE_LLAMA_SERVER)
 		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
 	if (code == 0 && row->estimate.missing_bytes > 0)
-		code = err_set(&err, -ENODATA, "model file %s is cut short: %lld bytes are missing; fetch it again",
+		code = err_set(&err, -ENODATA,
+		               "model file %s is cut short: %lld bytes are missing; fetch it again",
 		               model->file, (long long)row->estimate.missing_bytes);
 	if (code < 0) {
 		str_copy(row->error, sizeof(row->error), str_from(err.text));

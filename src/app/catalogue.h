@@ -33,7 +33,8 @@ struct catalogue {
 /* `room_bytes`: the most that models may take on this machine; bounds a context of `auto`. */
 void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out);
 /* Look at one model's file again. */
-void catalogue_refresh(const struct conf_model *model, int64_t room_bytes, struct catalogue_row *row);
+void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
+                       struct catalogue_row *row);
 void catalogue_release(struct catalogue *catalogue);
 
 #endif

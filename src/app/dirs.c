@@ -11,7 +11,8 @@
 static const char socket_name[] = "cotenant.sock";
 
 /* printf into a path; false where it does not fit. */
-__attribute__((format(printf, 3, 4))) static bool join(char *out, size_t out_bytes, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool join(char *out, size_t out_bytes,
+                                                       const char *format, ...)
 {
 	va_list args;
 
@@ -21,7 +22,8 @@ __attribute__((format(printf, 3, 4))) static bool join(char *out, size_t out_byt
 	return length >= 0 && (size_t)length < out_bytes;
 }
 
-/* An environment variable that is set and not empty. systemd gives lists with ':'; the first counts. */
+/* An environment variable that is set and not empty. systemd gives lists with ':'; the first
+ * counts. */
 static const char *variable(const char *name, int *length)
 {
 	const char *value = getenv(name);
@@ -86,9 +88,12 @@ int dirs_check_private(const char *path, struct err *err)
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, -ENOTDIR, "%s is not a folder", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(err, -EPERM, "folder %s belongs to user %u, not to us", path, st.st_uid);
+		return err_set(err, -EPERM, "folder %s belongs to user %u, not to us", path,
+		               st.st_uid);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return err_set(err, -EPERM, "folder %s may be written by others; try: chmod go-w %s", path, path);
+		return err_set(err, -EPERM,
+		               "folder %s may be written by others; try: chmod go-w %s", path,
+		               path);
 	return 0;
 }
 
@@ -110,11 +115,13 @@ bool dirs_find_socket(const char *given, char *out, size_t out_bytes)
 	if (value && join(out, out_bytes, "%.*s/%s", length, value, socket_name) && is_socket(out))
 		return true;
 	value = variable("XDG_RUNTIME_DIR", &length);
-	if (value && join(out, out_bytes, "%.*s/cotenant/%s", length, value, socket_name) && is_socket(out))
+	if (value && join(out, out_bytes, "%.*s/cotenant/%s", length, value, socket_name) &&
+	    is_socket(out))
 		return true;
 	if (join(out, out_bytes, "/run/cotenant/%s", socket_name) && is_socket(out))
 		return true;
-	if (dirs_state(state, sizeof(state)) && join(out, out_bytes, "%s/%s", state, socket_name) && is_socket(out))
+	if (dirs_state(state, sizeof(state)) && join(out, out_bytes, "%s/%s", state, socket_name) &&
+	    is_socket(out))
 		return true;
 	if (dirs_runtime(state, sizeof(state)))
 		join(out, out_bytes, "%s/%s", state, socket_name);

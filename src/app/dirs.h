@@ -24,7 +24,8 @@ bool dirs_runtime(char *out, size_t out_bytes);
 /* Make `path` (0700, parents too) where it is missing. 0 or a negative errno. */
 int dirs_make(const char *path, struct err *err);
 
-/* 0 where `path` is a folder, ours (or root's), and not writable by group or others; else says why not. */
+/* 0 where `path` is a folder, ours (or root's), and not writable by group or others; else says why
+ * not. */
 int dirs_check_private(const char *path, struct err *err);
 
 /*

@@ -14,7 +14,8 @@ struct recorder {
 	char *path;
 };
 
-struct recorder *recorder_open(const char *path, const struct arbiter_limits *limits, struct err *err)
+struct recorder *recorder_open(const char *path, const struct arbiter_limits *limits,
+                               struct err *err)
 {
 	/* A recording tells which models a person runs and when: for the owner's eyes. */
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -31,7 +32,8 @@ struct recorder *recorder_open(const char *path, const struct arbiter_limits *li
 	recorder->path = xstrdup(path);
 	int code = record_begin(file, limits);
 	if (code < 0 || fflush(file) != 0) {
-		err_set(err, code < 0 ? code : -errno, "recording %s: %s", path, strerror(code < 0 ? -code : errno));
+		err_set(err, code < 0 ? code : -errno, "recording %s: %s", path,
+		        strerror(code < 0 ? -code : errno));
 		recorder_close(recorder);
 		return NULL;
 	}

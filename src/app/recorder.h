@@ -14,9 +14,11 @@
  */
 struct recorder;
 
-struct recorder *recorder_open(const char *path, const struct arbiter_limits *limits, struct err *err);
+struct recorder *recorder_open(const char *path, const struct arbiter_limits *limits,
+                               struct err *err);
 void recorder_event(struct recorder *recorder, const struct event *event);
-void recorder_flush(struct recorder *recorder); /* once a turn: a crash then loses nothing of what led to it */
+void recorder_flush(
+        struct recorder *recorder); /* once a turn: a crash then loses nothing of what led to it */
 void recorder_close(struct recorder *recorder);
 
 #endif

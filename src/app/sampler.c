@@ -6,7 +6,13 @@
 
 #include "base/alloc.h"
 
-enum { RELEASE_FIRST_MS = 1, RELEASE_LAST_MS = 50, MOVING_MS = 200, STEADY_MS = 1000, EMPTY_MS = 10000 };
+enum {
+	RELEASE_FIRST_MS = 1,
+	RELEASE_LAST_MS = 50,
+	MOVING_MS = 200,
+	STEADY_MS = 1000,
+	EMPTY_MS = 10000
+};
 
 struct sampler {
 	uv_timer_t timer;
@@ -14,9 +20,9 @@ struct sampler {
 	struct sampler_events events;
 	const char *root;
 	enum sampler_pace pace;
-	uint32_t release_ms;      /* next step of the ladder */
+	uint32_t release_ms; /* next step of the ladder */
 	bool in_flight;
-	bool again;               /* the pace rose while a sample was in flight */
+	bool again; /* the pace rose while a sample was in flight */
 	bool closing;
 	uint32_t count;
 	int code;
@@ -48,7 +54,8 @@ static void after_sample(uv_work_t *work, int status)
 		return;
 	}
 	if (status == 0 && sampler->code == 0)
-		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, sampler->owners, sampler->count);
+		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, sampler->owners,
+		                          sampler->count);
 	else
 		sampler->events.on_failed(sampler->events.ctx, sampler->err.text);
 	arm(sampler);
@@ -57,7 +64,8 @@ static void after_sample(uv_work_t *work, int status)
 static void begin(struct sampler *sampler)
 {
 	sampler->again = false;
-	sampler->count = sampler->events.owners(sampler->events.ctx, sampler->owners, SAMPLE_OWNERS_MAX);
+	sampler->count =
+	        sampler->events.owners(sampler->events.ctx, sampler->owners, SAMPLE_OWNERS_MAX);
 	assert(sampler->count <= SAMPLE_OWNERS_MAX);
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)

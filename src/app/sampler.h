@@ -29,20 +29,24 @@ enum sampler_pace {
 
 struct sampler_owner {
 	struct id instance;
-	bool gone;         /* its group ended before this sample began */
-	struct sample_owner owner; /* pgid, cgroup, files filled; files must live until the sample is back */
+	bool gone; /* its group ended before this sample began */
+	struct sample_owner
+	        owner; /* pgid, cgroup, files filled; files must live until the sample is back */
 };
 
 struct sampler_events {
 	void *ctx;
 	/* Fill `out` with who is to be measured; returns how many (at most `capacity`). */
 	uint32_t (*owners)(void *ctx, struct sampler_owner *out, uint32_t capacity);
-	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. */
-	void (*on_sample)(void *ctx, const struct sample *sample, const struct sampler_owner *owners, uint32_t count);
+	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i.
+	 */
+	void (*on_sample)(void *ctx, const struct sample *sample,
+	                  const struct sampler_owner *owners, uint32_t count);
 	void (*on_failed)(void *ctx, const char *text);
 };
 
-struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const struct sampler_events *events);
+struct sampler *sampler_new(struct uv_loop_s *loop, const char *root,
+                            const struct sampler_events *events);
 /* Change the pace; a faster one takes effect at once, PACE_RELEASE starts its ladder anew. */
 void sampler_pace(struct sampler *sampler, enum sampler_pace pace);
 /* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). */

@@ -44,7 +44,8 @@ static int parse(int argc, char **argv, struct shell_options *out)
 			log_set_level(LOG_LEVEL_DEBUG);
 			break;
 		case 't':
-			fprintf(stderr, "serve: --takeover is not built yet; stop the running daemon first\n");
+			fprintf(stderr, "serve: --takeover is not built yet; stop the running "
+			                "daemon first\n");
 			return usage_error();
 		default:
 			return usage_error();

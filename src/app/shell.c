@@ -60,7 +60,8 @@ void shell_push(struct shell *shell, const struct event *event)
 void shell_defer(struct shell *shell, const struct action *action)
 {
 	if (shell->deferred_count == shell->deferred_capacity) {
-		shell->deferred_capacity = shell->deferred_capacity ? shell->deferred_capacity * 2 : 16;
+		shell->deferred_capacity =
+		        shell->deferred_capacity ? shell->deferred_capacity * 2 : 16;
 		shell->deferred = xrealloc(shell->deferred,
 		                           shell->deferred_capacity * sizeof(*shell->deferred));
 	}
@@ -113,7 +114,8 @@ void shell_turn(struct shell *shell)
 {
 	uint32_t left = EVENTS_PER_TURN;
 
-	if (shell->phase == PHASE_CLOSING || (shell->queue_count == 0 && shell->deferred_count == 0))
+	if (shell->phase == PHASE_CLOSING ||
+	    (shell->queue_count == 0 && shell->deferred_count == 0))
 		return;
 	if (shell->deferred_count)
 		carry_out_deferred(shell);
@@ -192,14 +194,17 @@ void shell_set_pace(struct shell *shell)
 			continue;
 		bool moving = !arbiter_model(shell->arbiter, row->model, &view) ||
 		              (view.state != MODEL_IDLE && view.state != MODEL_BUSY);
-		enum sampler_pace need = row->gone ? PACE_RELEASE : moving ? PACE_MOVING : PACE_STEADY;
+		enum sampler_pace need = row->gone ? PACE_RELEASE
+		                         : moving  ? PACE_MOVING
+		                                   : PACE_STEADY;
 		if (need > pace)
 			pace = need;
 	}
 	if (pace != shell->pace)
 		sampler_pace(shell->sampler, pace);
 	shell->pace = pace;
-	if (pace == PACE_EMPTY && shell->retired && !shell->rechecks && gateway_exchanges(shell->gateway) == 0)
+	if (pace == PACE_EMPTY && shell->retired && !shell->rechecks &&
+	    gateway_exchanges(shell->gateway) == 0)
 		shell_free_retired(shell);
 }
 
@@ -233,7 +238,8 @@ int shell_make_arbiter(struct shell *shell, struct err *err)
 	size_t bytes = arbiter_bytes(&shell->limits);
 	void *block = bytes ? map_zeroed(bytes) : NULL;
 	if (!block)
-		return err_set(err, -ENOMEM, "the arbiter's tables (%zu bytes); try smaller limits", bytes);
+		return err_set(err, -ENOMEM, "the arbiter's tables (%zu bytes); try smaller limits",
+		               bytes);
 	shell->arbiter = arbiter_init(block, &shell->limits);
 	shell->actions.items = xcalloc(ACTIONS_PER_STEP, sizeof(struct action));
 	shell->actions.capacity = ACTIONS_PER_STEP;

@@ -38,9 +38,9 @@ struct instance_row {
 	uint64_t sequence;
 	uint32_t model;
 	bool live;
-	bool gone;           /* its group ended: samples say so */
+	bool gone;                          /* its group ended: samples say so */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
-	char file[DIR_PATH_MAX]; /* the mapped model file, for the probe */
+	char file[DIR_PATH_MAX];            /* the mapped model file, for the probe */
 };
 
 struct shell_options {
@@ -66,15 +66,16 @@ struct shell {
 	uint64_t next_sequence;
 
 	struct conf *conf;
-	struct retired_conf *retired; /* configurations that engines or exchanges may still refer to */
+	struct retired_conf
+	        *retired; /* configurations that engines or exchanges may still refer to */
 	struct catalogue catalogue;
-	struct recheck *rechecks;     /* files that are being looked at again */
-	int64_t room_bytes;      /* what models may take at most, for `auto` contexts */
+	struct recheck *rechecks; /* files that are being looked at again */
+	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
 
 	struct arbiter *arbiter;
 	struct arbiter_limits limits;
 	struct actions actions;
-	struct event *queue;     /* ring */
+	struct event *queue; /* ring */
 	uint32_t queue_start, queue_count, queue_capacity;
 	struct action *deferred; /* verdicts of the shell's own, carried out in the next turn */
 	uint32_t deferred_count, deferred_capacity;
@@ -84,9 +85,9 @@ struct shell {
 	uint32_t instance_capacity;
 	char (*last_error)[512]; /* per model: what its last failure said */
 
-	struct sample sample;    /* the last one; total_bytes 0 until there is one */
+	struct sample sample; /* the last one; total_bytes 0 until there is one */
 	int64_t sampled_at_us;
-	int64_t baseline_bytes;  /* the least foreign use seen */
+	int64_t baseline_bytes; /* the least foreign use seen */
 	int64_t reserve_bytes;
 	bool has_cgroup_limit;
 	bool sample_failing;
@@ -104,9 +105,9 @@ struct shell {
 
 	uv_prepare_t prepare;
 	uv_check_t check;
-	uv_idle_t idle;          /* runs while events are left for the next turn */
-	uv_timer_t timer;        /* the arbiter's */
-	uv_async_t posted;       /* functions from other threads: api_host.post */
+	uv_idle_t idle;    /* runs while events are left for the next turn */
+	uv_timer_t timer;  /* the arbiter's */
+	uv_async_t posted; /* functions from other threads: api_host.post */
 	uv_mutex_t posted_lock;
 	struct posted *posted_first;
 	bool posted_closed;
@@ -122,8 +123,8 @@ int shell_run(struct shell *shell);
 
 /* ---- between the shell's own files ---- */
 
-int64_t shell_now_us(void);              /* CLOCK_BOOTTIME */
-int64_t shell_wall_offset_us(void);      /* wall clock = boot time + this */
+int64_t shell_now_us(void);         /* CLOCK_BOOTTIME */
+int64_t shell_wall_offset_us(void); /* wall clock = boot time + this */
 
 /* shell.c: the queue and the turn */
 struct event shell_event(enum event_type type); /* zeroed, with its time */
@@ -148,7 +149,8 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 void shell_run_posted(struct shell *shell);
 void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec);
 
-/* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again. */
+/* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again.
+ */
 void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec);
 
 /* shell_samples.c */

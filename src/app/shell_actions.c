@@ -26,17 +26,20 @@ static void spawn(struct shell *shell, const struct action *action)
 	struct instance_row *row = &shell->instances[action->instance.index];
 	struct err err = { 0 };
 
-	*row = (struct instance_row){ .id = action->instance, .sequence = action->instance_sequence,
-		                      .model = action->model, .live = true,
+	*row = (struct instance_row){ .id = action->instance,
+		                      .sequence = action->instance_sequence,
+		                      .model = action->model,
+		                      .live = true,
 		                      .spawned_at_us = shell_now_us() };
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));
 	shell->last_error[action->model][0] = '\0';
-	int code = supervisor_spawn(shell->supervisor, action->instance, action->instance_sequence, model,
-	                            action->slots, action->context_tokens, &err);
+	int code = supervisor_spawn(shell->supervisor, action->instance, action->instance_sequence,
+	                            model, action->slots, action->context_tokens, &err);
 	if (code == 0)
 		return;
-	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]), str_from(err.text));
+	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]),
+	         str_from(err.text));
 	row->gone = true;
 	push_exited(shell, action->instance, FAIL_LOAD_FAILED, true);
 }
@@ -50,16 +53,18 @@ static void keep_observation(struct shell *shell, const struct decision *decisio
 
 	if (!arbiter_model(shell->arbiter, decision->model, &view))
 		return;
-	store_add_observation(shell->store, &(struct store_observation){
-		.at_ms = (decision->at_us + shell_wall_offset_us()) / US_PER_MS,
-		.model = model->name,
-		.file = model->file ? model->file : "",
-		.build = model->engine_path ? model->engine_path : model->engine_name,
-		.estimate_bytes = amount_total(&row->spec.base),
-		.measured_base_bytes = decision->measured_bytes,
-		.measured_peak_bytes = view.peak_bytes,
-		.load_ms = decision->load_us / US_PER_MS,
-	});
+	store_add_observation(
+	        shell->store,
+	        &(struct store_observation){
+	                .at_ms = (decision->at_us + shell_wall_offset_us()) / US_PER_MS,
+	                .model = model->name,
+	                .file = model->file ? model->file : "",
+	                .build = model->engine_path ? model->engine_path : model->engine_name,
+	                .estimate_bytes = amount_total(&row->spec.base),
+	                .measured_base_bytes = decision->measured_bytes,
+	                .measured_peak_bytes = view.peak_bytes,
+	                .load_ms = decision->load_us / US_PER_MS,
+	        });
 }
 
 static void keep_learned(struct shell *shell)
@@ -69,8 +74,8 @@ static void keep_learned(struct shell *shell)
 
 	while ((count = arbiter_export(shell->arbiter, rows, 8)) > 0)
 		for (uint32_t i = 0; i < count; i++)
-			store_save_learned(shell->store, rows[i].file_key, rows[i].build_key, &rows[i],
-			                   sizeof(rows[i]));
+			store_save_learned(shell->store, rows[i].file_key, rows[i].build_key,
+			                   &rows[i], sizeof(rows[i]));
 }
 
 static void release_row(struct shell *shell, uint64_t sequence)

@@ -34,8 +34,8 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 		shell_push_arrived(shell, ticket, spec);
 }
 
-static void push_request_end(struct shell *shell, enum event_type type, struct id ticket, enum fail fail,
-                             int64_t tokens_in, int64_t tokens_out)
+static void push_request_end(struct shell *shell, enum event_type type, struct id ticket,
+                             enum fail fail, int64_t tokens_in, int64_t tokens_out)
 {
 	struct event event = shell_event(type);
 
@@ -51,7 +51,8 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 	struct shell *shell = ctx;
 
 	if (!id_is_none(end->ticket))
-		push_request_end(shell, end->dispatched ? EVENT_REQUEST_FINISHED : EVENT_REQUEST_GONE,
+		push_request_end(shell,
+		                 end->dispatched ? EVENT_REQUEST_FINISHED : EVENT_REQUEST_GONE,
 		                 end->ticket, end->fail, end->tokens_in, end->tokens_out);
 	api_on_request_end(shell->api, end);
 }
@@ -101,14 +102,15 @@ static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uin
 	uint32_t place = arbiter_queue_position(shell->arbiter, ticket);
 	const char *name = shell->conf->models[model].name;
 	if (view.state == MODEL_LOADING && view.permille)
-		snprintf(out, out_bytes, "loading %.100s, %u %%; place %u", name, view.permille / 10, place);
+		snprintf(out, out_bytes, "loading %.100s, %u %%; place %u", name,
+		         view.permille / 10, place);
 	else if (view.state == MODEL_LOADING)
 		snprintf(out, out_bytes, "loading %.100s; place %u", name, place);
 	else if (view.state == MODEL_BUSY)
 		snprintf(out, out_bytes, "place %u in the queue of %.100s", place, name);
 	else
-		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name, reason_name(view.reason),
-		         place);
+		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name,
+		         reason_name(view.reason), place);
 }
 
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes)
@@ -150,8 +152,16 @@ static uint64_t sequence(void *ctx)
 void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 {
 	*out = (struct gateway_host){
-		.ctx = shell, .on_request = on_request, .on_end = on_request_end, .on_return = on_return, .endpoint = endpoint,
-		.loaded = loaded, .progress = progress, .explain = shell_explain, .load_us = load_us, .on_call = on_call,
+		.ctx = shell,
+		.on_request = on_request,
+		.on_end = on_request_end,
+		.on_return = on_return,
+		.endpoint = endpoint,
+		.loaded = loaded,
+		.progress = progress,
+		.explain = shell_explain,
+		.load_us = load_us,
+		.on_call = on_call,
 		.sequence = sequence,
 	};
 }
@@ -178,7 +188,8 @@ static const struct estimate *api_estimate(void *ctx, uint32_t model)
 {
 	struct shell *shell = ctx;
 
-	if (model >= shell->catalogue.count || shell->catalogue.rows[model].estimate.base_bytes == 0)
+	if (model >= shell->catalogue.count ||
+	    shell->catalogue.rows[model].estimate.base_bytes == 0)
 		return NULL;
 	return &shell->catalogue.rows[model].estimate;
 }
@@ -221,7 +232,8 @@ static bool api_plan(void *ctx, uint32_t model, struct plan *out)
 	return shell_plan(ctx, model, out);
 }
 
-static void api_requests(void *ctx, void (*each)(void *each_ctx, const struct exchange_view *request),
+static void api_requests(void *ctx,
+                         void (*each)(void *each_ctx, const struct exchange_view *request),
                          void *each_ctx)
 {
 	gateway_each(((struct shell *)ctx)->gateway, each, each_ctx);
@@ -278,10 +290,22 @@ void shell_run_posted(struct shell *shell)
 void shell_api_host(struct shell *shell, struct api_host *out)
 {
 	*out = (struct api_host){
-		.ctx = shell, .arbiter = api_arbiter, .conf = api_conf, .sample = api_sample,
-		.estimate = api_estimate, .gateway = api_gateway, .now = api_now, .sequence = sequence,
-		.explain = shell_explain, .submit = on_request, .gone = api_gone, .pin = api_pin,
-		.reload = shell_reload, .plan = api_plan, .requests = api_requests, .cancel = api_cancel,
+		.ctx = shell,
+		.arbiter = api_arbiter,
+		.conf = api_conf,
+		.sample = api_sample,
+		.estimate = api_estimate,
+		.gateway = api_gateway,
+		.now = api_now,
+		.sequence = sequence,
+		.explain = shell_explain,
+		.submit = on_request,
+		.gone = api_gone,
+		.pin = api_pin,
+		.reload = shell_reload,
+		.plan = api_plan,
+		.requests = api_requests,
+		.cancel = api_cancel,
 		.post = api_post,
 	};
 }
@@ -326,7 +350,8 @@ static void on_ended(void *ctx, struct id instance, const struct ending *ending)
 	shell_push(shell, &event);
 	if (!row || ending->fail == FAIL_NONE)
 		return;
-	str_copy(shell->last_error[row->model], sizeof(shell->last_error[0]), str_from(ending->text));
+	str_copy(shell->last_error[row->model], sizeof(shell->last_error[0]),
+	         str_from(ending->text));
 	log_warn("%s: %s", shell->conf->models[row->model].name, ending->text);
 }
 
@@ -347,7 +372,11 @@ static void on_gone(void *ctx, struct id instance, const struct ending *ending)
 void shell_supervisor_events(struct shell *shell, struct supervisor_events *out)
 {
 	*out = (struct supervisor_events){
-		.ctx = shell, .on_spawned = on_spawned, .on_progress = on_progress, .on_ready = on_ready,
-		.on_ended = on_ended, .on_gone = on_gone,
+		.ctx = shell,
+		.on_spawned = on_spawned,
+		.on_progress = on_progress,
+		.on_ready = on_ready,
+		.on_ended = on_ended,
+		.on_gone = on_gone,
 	};
 }

@@ -59,7 +59,8 @@ static int open_folders(struct shell *shell, struct err *err)
 {
 	if (!dirs_runtime(shell->runtime_dir, sizeof(shell->runtime_dir)))
 		return err_set(err, -ENAMETOOLONG, "the path of the run-time folder is too long");
-	if (dirs_make(shell->runtime_dir, err) < 0 || dirs_check_private(shell->runtime_dir, err) < 0)
+	if (dirs_make(shell->runtime_dir, err) < 0 ||
+	    dirs_check_private(shell->runtime_dir, err) < 0)
 		return err_wrap(err, "run-time folder");
 	struct err state = { 0 };
 	str_copy(shell->state_dir, sizeof(shell->state_dir), str_from(shell->conf->state_dir));
@@ -99,8 +100,10 @@ static int read_machine(struct shell *shell, struct err *err)
 	                               : sample_default_reserve(&shell->sample);
 	shell->has_cgroup_limit = shell->sample.cgroup_limit_bytes < shell->sample.total_bytes;
 	shell->baseline_bytes = shell->sample.unreclaimable_bytes;
-	shell->room_bytes = shell->sample.total_bytes - shell->reserve_bytes - shell->baseline_bytes;
-	if (shell->conf->memory_limit_bytes != CONF_AUTO && shell->conf->memory_limit_bytes < shell->room_bytes)
+	shell->room_bytes =
+	        shell->sample.total_bytes - shell->reserve_bytes - shell->baseline_bytes;
+	if (shell->conf->memory_limit_bytes != CONF_AUTO &&
+	    shell->conf->memory_limit_bytes < shell->room_bytes)
 		shell->room_bytes = shell->conf->memory_limit_bytes;
 	return 0;
 }
@@ -119,7 +122,8 @@ void shell_push_machine(struct shell *shell)
 		machine->view[0].foreign_bytes = shell_cgroup_foreign(shell, &shell->sample);
 		machine->view[0].mask = VIEW_BIT(0, USE_HOST);
 	}
-	machine->limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes;
+	machine->limit_bytes =
+	        conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes;
 	machine->margin_permille = (int32_t)conf->memory_margin_permille;
 	machine->policy = conf->policy;
 	shell_push(shell, &event);
@@ -149,13 +153,13 @@ static int open_engines(struct shell *shell, struct keeper *keeper, struct err *
 	shell->keeper = keeper;
 	shell_supervisor_events(shell, &events);
 	shell->supervisor = supervisor_new(
-		&(struct supervisor_options){
-			.loop = &shell->loop,
-			.keeper = keeper,
-			.socket_dir = shell->runtime_dir,
-			.instances_max = shell->instance_capacity,
-		},
-		&events);
+	        &(struct supervisor_options){
+	                .loop = &shell->loop,
+	                .keeper = keeper,
+	                .socket_dir = shell->runtime_dir,
+	                .instances_max = shell->instance_capacity,
+	        },
+	        &events);
 	if (!shell->supervisor)
 		return err_set(err, -ENOMEM, "engines cannot be supervised");
 	return 0;
@@ -175,7 +179,8 @@ static int open_gateway(struct shell *shell, struct err *err)
 	if ((size_t)snprintf(shell->socket_path, sizeof(shell->socket_path), "%s/cotenant.sock",
 	                     shell->runtime_dir) >= sizeof(shell->socket_path))
 		return err_set(err, -ENAMETOOLONG,
-		               "socket %s/cotenant.sock: the path is too long; set RUNTIME_DIRECTORY to a shorter one",
+		               "socket %s/cotenant.sock: the path is too long; set "
+		               "RUNTIME_DIRECTORY to a shorter one",
 		               shell->runtime_dir);
 	shell_gateway_host(shell, &host);
 	shell->gateway = gateway_new(&options, &host, err);
@@ -188,15 +193,15 @@ static void open_api(struct shell *shell)
 
 	shell_api_host(shell, &host);
 	shell->api = api_new(
-		&(struct api_options){
-			.boot_id = shell->boot_id,
-			.version = COTENANT_VERSION,
-			.tickets = shell->tickets,
-			.supervisor = shell->supervisor,
-			.store = shell->store,
-			.started_at_us = shell_now_us(),
-		},
-		&host);
+	        &(struct api_options){
+	                .boot_id = shell->boot_id,
+	                .version = COTENANT_VERSION,
+	                .tickets = shell->tickets,
+	                .supervisor = shell->supervisor,
+	                .store = shell->store,
+	                .started_at_us = shell_now_us(),
+	        },
+	        &host);
 }
 
 /* ---- signals ---- */
@@ -241,7 +246,8 @@ static void open_signals(struct shell *shell)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		uv_signal_init(&shell->loop, &shell->signals[i]);
 		shell->signals[i].data = shell;
-		uv_signal_start(&shell->signals[i], numbers[i] == SIGHUP ? on_hangup : on_end_signal, numbers[i]);
+		uv_signal_start(&shell->signals[i],
+		                numbers[i] == SIGHUP ? on_hangup : on_end_signal, numbers[i]);
 	}
 	uv_timer_init(&shell->loop, &shell->hard_stop);
 	shell->hard_stop.data = shell;
@@ -271,9 +277,10 @@ static void say_hello(const struct shell *shell)
 		else
 			log_info("listening on http://%s:%u", listen->host, listen->port);
 	}
-	log_info("%zu model%s; up to %s of %s for them; control socket %s", shell->conf->model_count,
-	         shell->conf->model_count == 1 ? "" : "s", units_size(room, shell->room_bytes),
-	         units_size(total, shell->sample.total_bytes), shell->socket_path);
+	log_info("%zu model%s; up to %s of %s for them; control socket %s",
+	         shell->conf->model_count, shell->conf->model_count == 1 ? "" : "s",
+	         units_size(room, shell->room_bytes), units_size(total, shell->sample.total_bytes),
+	         shell->socket_path);
 }
 
 int shell_open(struct shell *shell, const struct shell_options *options, struct conf *conf,
@@ -288,7 +295,8 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	            "with that many connections new ones have to wait");
 	raise_limit(RLIMIT_MEMLOCK, "locked memory", RLIM_INFINITY,
 	            "engines that lock their weights (--mlock) cannot");
-	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 || shell_make_arbiter(shell, err) < 0)
+	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 ||
+	    shell_make_arbiter(shell, err) < 0)
 		return err->code;
 	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
 	warn_of_models(shell);
@@ -342,7 +350,8 @@ static bool any_engine_left(const struct shell *shell)
 	return false;
 }
 
-/* Drained, or told twice: engines that are left are killed, and when the last is gone the loop stops. */
+/* Drained, or told twice: engines that are left are killed, and when the last is gone the loop
+ * stops. */
 void shell_close(struct shell *shell)
 {
 	if (shell->phase == PHASE_CLOSING)
@@ -365,9 +374,9 @@ void shell_close_if_done(struct shell *shell)
 static void close_handles(struct shell *shell)
 {
 	uv_handle_t *handles[] = {
-		(uv_handle_t *)&shell->prepare, (uv_handle_t *)&shell->check,
-		(uv_handle_t *)&shell->idle, (uv_handle_t *)&shell->timer,
-		(uv_handle_t *)&shell->hard_stop, (uv_handle_t *)&shell->posted,
+		(uv_handle_t *)&shell->prepare,    (uv_handle_t *)&shell->check,
+		(uv_handle_t *)&shell->idle,       (uv_handle_t *)&shell->timer,
+		(uv_handle_t *)&shell->hard_stop,  (uv_handle_t *)&shell->posted,
 		(uv_handle_t *)&shell->signals[0], (uv_handle_t *)&shell->signals[1],
 		(uv_handle_t *)&shell->signals[2],
 	};
@@ -377,7 +386,8 @@ static void close_handles(struct shell *shell)
 
 static void tear_down(struct shell *shell)
 {
-	/* Queries under way answer into the api: the store ends first, the api after its last answer. */
+	/* Queries under way answer into the api: the store ends first, the api after its last
+	 * answer. */
 	gateway_free(shell->gateway);
 	store_close(shell->store, STORE_CLOSE_MS);
 	shell_run_posted(shell);

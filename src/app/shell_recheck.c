@@ -61,8 +61,10 @@ static void answer(struct shell *shell, const struct asked *asked)
 		shell_push_arrived(shell, asked->ticket, &asked->spec);
 		return;
 	}
-	shell_defer(shell, &(struct action){ .type = ACTION_REJECT, .model = asked->spec.model,
-		                             .request = asked->ticket, .fail = FAIL_LOAD_FAILED });
+	shell_defer(shell, &(struct action){ .type = ACTION_REJECT,
+	                                     .model = asked->spec.model,
+	                                     .request = asked->ticket,
+	                                     .fail = FAIL_LOAD_FAILED });
 }
 
 static void after_look(uv_work_t *work, int status)

@@ -36,8 +36,10 @@ static void rebuild_catalogue(struct shell *shell, const struct conf *next)
 	shell->catalogue.rows = xcalloc(next->model_count, sizeof(*old.rows));
 	for (size_t i = 0; i < next->model_count; i++) {
 		struct catalogue_row *row = &shell->catalogue.rows[i];
-		bool same = i < old.count && !next->models[i].absent && !shell->conf->models[i].absent &&
-		            conf_model_equal(&shell->conf->models[i], &next->models[i]) && !old.rows[i].error[0];
+		bool same = i < old.count && !next->models[i].absent &&
+		            !shell->conf->models[i].absent &&
+		            conf_model_equal(&shell->conf->models[i], &next->models[i]) &&
+		            !old.rows[i].error[0];
 		if (same)
 			*row = old.rows[i];
 		else if (!next->models[i].absent)
@@ -93,14 +95,17 @@ int shell_reload(void *ctx, struct buf *report)
 		buf_append_str(report, STR("nothing changed\n"));
 		return 0;
 	case CONF_CHANGE_RESTART:
-		return refuse(next, report, "nothing was applied: restart the daemon for this change\n");
+		return refuse(next, report,
+		              "nothing was applied: restart the daemon for this change\n");
 	case CONF_CHANGE_LIVE:
 	case CONF_CHANGE_MODELS:
 		break;
 	}
 	conf_align(next, shell->conf, model_in_use, shell);
 	if (next->model_count > shell->limits.models)
-		return refuse(next, report, "nothing was applied: more models than limits.models; restart the daemon\n");
+		return refuse(next, report,
+		              "nothing was applied: more models than limits.models; restart the "
+		              "daemon\n");
 	rebuild_catalogue(shell, next);
 	retire(shell, shell->conf);
 	shell->conf = next;

@@ -60,7 +60,8 @@ static void learn_baseline(struct shell *shell, const struct sample *sample)
 		shell->baseline_bytes = foreign;
 }
 
-/* A limit on our own cgroup bounds us and the engines together; what is not theirs there is foreign to them. */
+/* A limit on our own cgroup bounds us and the engines together; what is not theirs there is foreign
+ * to them. */
 int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sample)
 {
 	int64_t foreign = sample->cgroup_used_bytes;
@@ -96,7 +97,8 @@ static void judge_pressure(struct shell *shell, const struct sample *sample)
 	shell->pressure = level;
 }
 
-static void on_sample(void *ctx, const struct sample *sample, const struct sampler_owner *owners, uint32_t count)
+static void on_sample(void *ctx, const struct sample *sample, const struct sampler_owner *owners,
+                      uint32_t count)
 {
 	struct shell *shell = ctx;
 	struct event event;
@@ -129,6 +131,9 @@ static void on_failed(void *ctx, const char *text)
 void shell_sampler_events(struct shell *shell, struct sampler_events *out)
 {
 	*out = (struct sampler_events){
-		.ctx = shell, .owners = sample_owners, .on_sample = on_sample, .on_failed = on_failed,
+		.ctx = shell,
+		.owners = sample_owners,
+		.on_sample = on_sample,
+		.on_failed = on_failed,
 	};
 }

@@ -11,9 +11,9 @@ static bool kv_type(const char *name, enum kv_cache_type *out)
 		const char *name;
 		enum kv_cache_type type;
 	} types[] = {
-		{ "f32", KV_F32 }, { "f16", KV_F16 }, { "bf16", KV_BF16 }, { "q8_0", KV_Q8_0 },
-		{ "q5_1", KV_Q5_1 }, { "q5_0", KV_Q5_0 }, { "q4_1", KV_Q4_1 }, { "q4_0", KV_Q4_0 },
-		{ "iq4_nl", KV_IQ4_NL },
+		{ "f32", KV_F32 },   { "f16", KV_F16 },   { "bf16", KV_BF16 },
+		{ "q8_0", KV_Q8_0 }, { "q5_1", KV_Q5_1 }, { "q5_0", KV_Q5_0 },
+		{ "q4_1", KV_Q4_1 }, { "q4_0", KV_Q4_0 }, { "iq4_nl", KV_IQ4_NL },
 	};
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
 		if (strcmp(name, types[i].name) == 0) {
