@@ -213,6 +213,13 @@ def engine_pids(daemon, model=None):
     return [row["pid"] for name, row in models(daemon).items() if row["pid"] and model in (None, name)]
 
 
+def resident(daemon):
+    """Bytes of memory the daemon itself takes."""
+    with open(f"/proc/{daemon.process.pid}/status") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields["VmRSS"].split()[0]) * 1024
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:

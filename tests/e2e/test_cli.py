@@ -2,10 +2,11 @@
 import json
 import os
 import subprocess
+import threading
 
 import pytest
 
-from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, real, state, wait_for
+from harness import MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, state, wait_for
 
 
 def run(*words, daemon=None, folder=None, **more):
@@ -128,7 +129,6 @@ def test_events_follow(daemon):
                                 stdin=subprocess.DEVNULL)
     try:
         lines = []
-        import threading
         thread = threading.Thread(target=lambda: [lines.append(json.loads(line)) for line in follower.stdout], daemon=True)
         thread.start()
         wait_for("a load to be told", lambda: (chat(daemon, "a"), any(row["kind"] == "load" for row in lines))[1] or

@@ -2,6 +2,7 @@
 import http.client
 import json
 import math
+import socket
 
 import openai
 import pytest
@@ -85,7 +86,6 @@ def test_pipelined_requests_are_answered_in_order(daemon):
         body = json.dumps({"model": name, "max_tokens": 8, "messages": [{"role": "user", "content": "x"}]}).encode()
         request += (f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                     f"Content-Length: {len(body)}\r\n\r\n").encode() + body
-    import socket
     with socket.create_connection(("127.0.0.1", daemon.port), timeout=20) as sock:
         sock.sendall(request)
         first, second = http.client.HTTPResponse(sock), None

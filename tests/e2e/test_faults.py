@@ -1,12 +1,12 @@
 """Engines and files that fail, and what a client then sees."""
-import http.client
 import os
 import shutil
+import threading
 import time
 
 import pytest
 
-from harness import (MODELS, Stream, alive, ask, chat, chat_body, decisions, engine_pids, fake, kill, models, real, state,
+from harness import (MODELS, Stream, alive, ask, chat, decisions, engine_pids, fake, kill, models, real, state,
                      wait_for, wait_state)
 
 
@@ -33,7 +33,6 @@ def test_engine_killed_while_idle(start):
 
 def test_engine_killed_in_a_request_that_is_not_streamed(start):
     daemon = start({"a": real("tiny.gguf")})
-    import threading
     answers = []
     thread = threading.Thread(target=lambda: answers.append(chat(daemon, "a", 100000)))
     thread.start()
@@ -47,7 +46,6 @@ def test_engine_killed_in_a_request_that_is_not_streamed(start):
 
 def test_engine_killed_while_loading(start):
     daemon = start({"a": fake(load_ms=3000)})
-    import threading
     answers = []
     thread = threading.Thread(target=lambda: answers.append(chat(daemon, "a")))
     thread.start()

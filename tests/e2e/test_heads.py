@@ -1,11 +1,11 @@
 """Bytes that no honest client sends, on the live port: refused before they could mean two things."""
-import json
+import os
 import re
 import time
 
 import pytest
 
-from harness import MIB, ask, chat, fake, raw, real
+from harness import MIB, ask, chat, fake, in_threads, raw, real, resident
 
 GOOD = b'{"model": "a", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}'
 
@@ -112,6 +112,20 @@ def test_a_chunked_body_over_the_bound(daemon):
     codes = statuses(raw(daemon, data, 5))
     assert codes[:1] in ([413], []), codes
     assert ask(daemon, "GET", "/healthz").status == 200
+
+
+def test_parked_bodies_are_bounded_over_all(start):
+    """Past bodies.memory they go to a file, past bodies.spill they are refused; the daemon stays small."""
+    daemon = start({"a": fake(load_ms=2500, slots=8, queue=64)}, bodies={"each": "1MiB", "memory": "2MiB", "spill": "4MiB"})
+    before = resident(daemon)
+    big = GOOD[:-1] + b', "pad": "' + b"x" * 900_000 + b'"}'
+    peak = []
+    answers = in_threads([lambda: ask(daemon, "POST", "/v1/chat/completions", big)] * 16 +
+                         [lambda: (time.sleep(1.5), peak.append(resident(daemon)))])[:16]
+    statuses = sorted(answer.status for answer in answers)
+    assert 4 <= statuses.count(200) <= 8 and set(statuses) <= {200, 413, 429, 503}, statuses
+    assert peak[0] - before < 8 * MIB
+    assert not [name for name in os.listdir(daemon.folder + "/state") if "spill" in name], "the file has no name"
 
 
 def test_a_deeply_nested_body(daemon):

@@ -1,16 +1,16 @@
 """The daemon's own life: start, end, being killed, and machines that refuse it something."""
 import os
-import shutil
+import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
 
 import pytest
 
-from harness import (ROOT, Stream, alive, ask, chat, children_of, content, engine_pids, fake, kill, models, real, wait_for,
+from harness import (Stream, alive, ask, chat, children_of, content, engine_pids, fake, kill, models, real, wait_for,
                      wait_state)
 
 
@@ -149,7 +149,6 @@ def test_the_disk_is_full(start):
 def test_few_files_are_allowed(start):
     daemon = start({"a": real("alpha.gguf")}, wrap=["prlimit", "--nofile=128:128"])
     assert chat(daemon, "a").status == 200
-    import socket
     held = []
     for _ in range(200):
         held.append(socket.create_connection(("127.0.0.1", daemon.port), 5))
@@ -189,7 +188,6 @@ def test_health_and_metrics(start):
 
 def parse_metrics(text):
     """{(name, labels): value}; fails on what Prometheus would refuse."""
-    import re
     found, typed = {}, set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):

@@ -1,14 +1,12 @@
 """Storms, cycles and soaks: `make e2e-long`."""
 import os
 import random
-import threading
 import time
 
 import pytest
 
-from harness import (MIB, Stream, chat, children_of, decisions, engine_pids, fake, in_threads, kill, models, real,
+from harness import (MIB, Stream, chat, children_of, engine_pids, fake, in_threads, kill, models, resident,
                      wait_for)
-from test_share import resident
 
 pytestmark = pytest.mark.long
 

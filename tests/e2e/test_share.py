@@ -1,12 +1,11 @@
 """Models that share one memory: who is in, who goes, and that the account is right."""
-import http.client
 import threading
 import time
 
 import pytest
 
-from harness import (MIB, Stream, alive, ask, chat, chat_body, config, content, decisions, engine_pids, fake, in_threads, kill,
-                     models, real, state, wait_for, wait_state)
+from harness import (MIB, Stream, alive, chat, config, content, decisions, engine_pids, fake, in_threads, models, real,
+                     resident, state, wait_for, wait_state)
 
 
 @pytest.fixture
@@ -237,12 +236,6 @@ def test_slow_reader_costs_no_memory_and_holds_up_nobody(start):
     assert resident(daemon) - before < 4 * MIB
     slow.leave()
     wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 10)
-
-
-def resident(daemon):
-    with open(f"/proc/{daemon.process.pid}/status") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    return int(fields["VmRSS"].split()[0]) * 1024
 
 
 def test_waiting_streams_are_kept_alive_with_their_place(start):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from harness import ask, chat, chat_body, fake, free_port, raw, real
+from harness import ask, chat, chat_body, free_port, real
 
 KEYS = [{"key": "use-key", "name": "laptop", "role": "use", "models": ["a"]},
         {"key": "admin-key", "name": "root", "role": "admin"}]
