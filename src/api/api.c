@@ -190,6 +190,18 @@ void api_on_decision(struct api *api, const struct decision *decision)
 	events_publish(api, decision);
 }
 
+/* A stream's tokens come after its first byte, those of a whole answer all before. */
+static void count_speed(struct api *api, const struct exchange_end *end)
+{
+	int64_t streamed_us = end->ended_at_us - end->first_byte_at_us;
+	int64_t whole_us = end->ended_at_us - end->dispatched_at_us;
+
+	if (end->fail || !end->first_byte_at_us || !end->dispatched_at_us)
+		return;
+	metrics_speed(&api->metrics, end->model, end->tokens_out,
+	              streamed_us > whole_us / 10 ? streamed_us : whole_us);
+}
+
 void api_on_request_end(struct api *api, const struct exchange_end *end)
 {
 	if (id_is_none(end->ticket) && end->model == MODEL_NONE)
@@ -197,6 +209,7 @@ void api_on_request_end(struct api *api, const struct exchange_end *end)
 	keep_request(api, past_add_request(&api->past, end));
 	metrics_count(&api->metrics, end->model, end->fail);
 	histogram_add(&api->metrics.duration, end->ended_at_us - end->arrived_at_us);
+	count_speed(api, end);
 	if (end->dispatched_at_us)
 		histogram_add(&api->metrics.wait, end->dispatched_at_us - end->arrived_at_us);
 	if (end->first_byte_at_us)

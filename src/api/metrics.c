@@ -30,11 +30,13 @@ void metrics_init(struct metrics *metrics, uint32_t models)
 	histogram_init(&metrics->duration, request_bounds, COUNT_OF(request_bounds));
 	histogram_init(&metrics->step, step_bounds, COUNT_OF(step_bounds));
 	metrics->outcome = xcalloc((size_t)models + 1, sizeof(*metrics->outcome));
+	metrics->tokens_per_s = xcalloc((size_t)models + 1, sizeof(*metrics->tokens_per_s));
 }
 
 void metrics_release(struct metrics *metrics)
 {
 	free(metrics->outcome);
+	free(metrics->tokens_per_s);
 	*metrics = (struct metrics){ 0 };
 }
 
@@ -56,6 +58,16 @@ void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail)
 
 	if (fail < FAIL_COUNT)
 		metrics->outcome[row][fail]++;
+}
+
+void metrics_speed(struct metrics *metrics, uint32_t model, int64_t tokens, int64_t us)
+{
+	if (model >= metrics->models || tokens <= 0 || us <= 0)
+		return;
+	double *speed = &metrics->tokens_per_s[model];
+	double now = (double)tokens * US_PER_S / (double)us;
+	/* A short answer is a noisy measurement: it moves the figure by a third. */
+	*speed = *speed > 0 ? *speed + (now - *speed) / 3 : now;
 }
 
 /* ---- the text ---- */

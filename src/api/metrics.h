@@ -33,6 +33,7 @@ struct metrics {
 	struct histogram duration;   /* arrival to end */
 	struct histogram step;       /* one arbiter step */
 	uint64_t (*outcome)[FAIL_COUNT]; /* by model, the last row for requests of none */
+	double *tokens_per_s;        /* by model: of its last answers; 0 = unknown */
 	uint32_t models;
 };
 
@@ -41,6 +42,9 @@ void metrics_release(struct metrics *metrics);
 void histogram_add(struct histogram *histogram, int64_t us);
 /* `model` beyond the table counts as none. */
 void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail);
+
+/* An answer of so many tokens was made in so long; what tells nothing (0 tokens, no time) is left out. */
+void metrics_speed(struct metrics *metrics, uint32_t model, int64_t tokens, int64_t us);
 
 enum metric_type { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM };
 

@@ -2,6 +2,7 @@
 
 #include "api/estimate_json.h"
 #include "api/inside.h"
+#include "api/progress.h"
 #include "base/units.h"
 
 /* All requests at once on top of an idle model, as it is expected now. */
@@ -73,6 +74,43 @@ static void add_settings(const struct api *api, json_t *json, const struct model
 	json_object_set_new(json, "file_bytes", json_integer(estimate ? estimate->file_bytes : 0));
 }
 
+static json_t *duration_json(int64_t us)
+{
+	return us < 0 ? json_null() : json_integer(us / US_PER_MS);
+}
+
+/* How far a load is; null where there is none. */
+static json_t *load_json(const struct api *api, const struct model_view *model)
+{
+	struct load_progress progress;
+	struct buf text = BUF_INIT;
+	struct api_now now;
+
+	api->host.now(api->host.ctx, &now);
+	if (!load_progress(api->options.supervisor, model, now.now_us, &progress))
+		return json_null();
+	load_progress_text(&progress, &text);
+	json_t *json = json_object();
+	json_object_set_new(json, "permille", json_integer(progress.permille));
+	json_object_set_new(json, "bytes", json_integer(progress.bytes));
+	json_object_set_new(json, "total_bytes", progress.total_bytes ? json_integer(progress.total_bytes)
+	                                                              : json_null());
+	json_object_set_new(json, "elapsed_ms", json_integer(progress.elapsed_us / US_PER_MS));
+	json_object_set_new(json, "expected_ms", progress.expected_us
+	                                                 ? json_integer(progress.expected_us / US_PER_MS)
+	                                                 : json_null());
+	json_object_set_new(json, "left_ms", duration_json(progress.left_us));
+	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
+	buf_release(&text);
+	return json;
+}
+
+static json_t *speed_json(const struct metrics *metrics, uint32_t model)
+{
+	double speed = model < metrics->models ? metrics->tokens_per_s[model] : 0;
+	return speed > 0 ? json_real(speed) : json_null();
+}
+
 /* What `ps` prints, and what the numbers were made of. */
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index)
 {
@@ -88,7 +126,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	add_settings(api, json, model, index);
 	json_object_set_new(json, "slots_used", json_integer(model->running));
 	json_object_set_new(json, "cached_tokens", json_integer(0));
-	json_object_set_new(json, "tokens_per_s", json_integer(0));
+	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
 	json_object_set_new(json, "running", json_integer(model->running));
@@ -102,6 +140,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	                                              ? json_string(api_id(api, id, model->instance_sequence))
 	                                              : json_null());
 	json_object_set_new(json, "progress", json_real(model->permille / 1000.0));
+	json_object_set_new(json, "load", load_json(api, model));
 	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
 	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
@@ -135,11 +174,6 @@ void handle_models(struct api *api, struct call *call, const char *name)
 
 /* ---- one model ---- */
 
-static json_t *duration_json(int64_t us)
-{
-	return us < 0 ? json_null() : json_integer(us / US_PER_MS);
-}
-
 static json_t *configuration_json(const struct conf_model *m)
 {
 	json_t *json = json_object();
@@ -164,6 +198,19 @@ static json_t *configuration_json(const struct conf_model *m)
 	return json;
 }
 
+/* Its state in words. */
+static json_t *state_json(const struct api *api, const struct model_view *model)
+{
+	struct buf text = BUF_INIT;
+	struct api_now now;
+
+	api->host.now(api->host.ctx, &now);
+	model_text(model, now.now_us, &text);
+	json_t *json = json_lossy(buf_str(&text));
+	buf_release(&text);
+	return json;
+}
+
 void handle_model(struct api *api, struct call *call, const char *name)
 {
 	struct model_view model;
@@ -176,6 +223,7 @@ void handle_model(struct api *api, struct call *call, const char *name)
 	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
 	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));
 	json_t *json = api_model_json(api, &model, index);
+	json_object_set_new(json, "text", state_json(api, &model));
 	json_object_set_new(json, "error", json_name(error));
 	json_object_set_new(json, "configured", conf ? configuration_json(conf) : json_null());
 	json_object_set_new(json, "estimate", estimate ? estimate_json(estimate) : json_null());

@@ -39,7 +39,7 @@ static const struct group groups[] = {
 	{ "What is so", { &verb_ps, &verb_ls, &verb_show, &verb_memory, &verb_logs } },
 	{ "Why it is so", { &verb_why, &verb_plan, &verb_estimate, &verb_events, &verb_history } },
 	{ "Commands",
-	  { &verb_load, &verb_unload, &verb_stop, &verb_pin, &verb_unpin, &verb_cancel } },
+	  { &verb_run, &verb_load, &verb_unload, &verb_stop, &verb_pin, &verb_unpin, &verb_cancel } },
 	{ "The laboratory", { &verb_lab } },
 };
 

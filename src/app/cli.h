@@ -36,7 +36,7 @@ struct cli_option {
 	const char *help;
 };
 
-enum { CLI_OPTIONS_MAX = 32, CLI_OPERANDS_MAX = 16 };
+enum { CLI_OPTIONS_MAX = 32, CLI_OPERANDS_MAX = 256 };
 
 struct cli_value {
 	bool given;
@@ -89,6 +89,7 @@ extern const struct cli_verb verb_load, verb_unload, verb_stop;              /* 
 extern const struct cli_verb verb_pin, verb_unpin, verb_reload, verb_cancel; /* cli_command.c */
 extern const struct cli_verb verb_plan, verb_why;                            /* cli_why.c */
 extern const struct cli_verb verb_events, verb_history, verb_logs;           /* cli_events.c */
+extern const struct cli_verb verb_run;                                       /* cli_run.c */
 extern const struct cli_verb verb_memory;                                    /* cli_memory.c */
 extern const struct cli_verb verb_check, verb_config;                        /* cli_config.c */
 extern const struct cli_verb verb_estimate;                                  /* cli_estimate.c */

@@ -1,140 +1,78 @@
 #include "app/cli_client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "app/cli_dial.h"
-#include "app/cli_reply.h"
 #include "base/alloc.h"
 
-enum { ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20 };
-
-struct connection {
-	int fd;
-	struct dial_target target;
-	struct reply reply;
-	struct buf body;
-};
+enum { ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20, PEEK_MS = 2000 };
 
 static const char start_command[] = "cotenant serve -f cotenant.yaml";
 
-static int open_connection(const struct cli_args *args, struct connection *connection)
+int client_open(const struct cli_args *args, struct connection *connection)
 {
 	struct err err;
+	int code = connection_open(args, connection, &err);
 
-	*connection = (struct connection){ .fd = -1, .reply = REPLY_INIT };
-	if (args->socket && args->url)
-		return cli_fail(CLI_USAGE, "cotenant ps --url http://127.0.0.1:8778",
-		                "--socket and --url exclude each other");
-	if (dial_resolve(args->socket, args->url, &connection->target, &err) < 0)
-		return cli_fail(CLI_USAGE, "cotenant ps --url http://127.0.0.1:8778", "%s", err.text);
-	connection->fd = dial(&connection->target, &err);
-	if (connection->fd < 0)
-		return cli_fail(CLI_NO_DAEMON, start_command, "no daemon answers: %s", err.text);
-	return CLI_DONE;
+	if (code == CLI_USAGE)
+		return cli_fail(code, "cotenant ps --url http://127.0.0.1:8778", "%s", err.text);
+	if (code != CLI_DONE)
+		return cli_fail(code, start_command, "no daemon answers: %s", err.text);
+	return code;
 }
 
-static void close_connection(struct connection *connection)
-{
-	if (connection->fd >= 0)
-		close(connection->fd);
-	reply_release(&connection->reply);
-	buf_release(&connection->body);
-}
-
-static int lost(const char *what)
+int client_lost(const char *what)
 {
 	return cli_fail(CLI_FAILED, "cotenant ps", "the daemon's answer was lost: %s", what);
 }
 
-static int send_all(int fd, struct str bytes)
+static void tick_until_readable(const struct client_ticker *ticker, int fd)
 {
-	while (bytes.length) {
-		ssize_t sent = send(fd, bytes.data, bytes.length, MSG_NOSIGNAL);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0)
-			return -errno;
-		bytes.data += sent;
-		bytes.length -= (size_t)sent;
-	}
-	return 0;
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+	while (poll(&wait, 1, ticker->every_ms) == 0)
+		ticker->tick(ticker->ctx);
 }
 
-static int send_request(struct connection *connection, const char *method, const char *path,
-                        const char *body)
-{
-	const struct dial_target *target = &connection->target;
-	const char *key = target->path[0] ? NULL : getenv("COTENANT_KEY");
-	struct buf request = BUF_INIT;
-
-	buf_printf(&request, "%s %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nAccept: */*\r\n",
-	           method, target->prefix, path, target->host);
-	if (key && *key && !strpbrk(key, "\r\n"))
-		buf_printf(&request, "Authorization: Bearer %s\r\n", key);
-	if (body)
-		buf_printf(&request, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-		           strlen(body));
-	else if (strcmp(method, "GET") != 0)
-		buf_printf(&request, "Content-Length: 0\r\n");
-	buf_printf(&request, "\r\n%s", body ? body : "");
-	int error = send_all(connection->fd, buf_str(&request));
-	buf_release(&request);
-	/* A daemon that refuses early has answered already: read it before complaining. */
-	return error == -EPIPE || error == -ECONNRESET ? 0 : error;
-}
-
-/* Read once. 1 = something was taken, 0 = the answer is over, negative errno (err says). */
-static int receive(struct connection *connection, int timeout_ms, struct err *err)
-{
-	char bytes[16 * 1024];
-	struct pollfd wait = { .fd = connection->fd, .events = POLLIN };
-
-	int ready = poll(&wait, 1, timeout_ms == CLIENT_PATIENT ? -1 : timeout_ms);
-	if (ready < 0 && errno == EINTR)
-		return 1;
-	if (ready == 0)
-		return err_set(err, -ETIMEDOUT, "nothing came for %d s", timeout_ms / 1000);
-	ssize_t count = read(connection->fd, bytes, sizeof(bytes));
-	if (count < 0)
-		return errno == EINTR ? 1 : err_set(err, -errno, "%s", strerror(errno));
-	if (count == 0)
-		return reply_close(&connection->reply, err);
-	int error = reply_feed(&connection->reply, bytes, (size_t)count, &connection->body, err);
-	if (error < 0)
-		return error;
-	return connection->reply.state != REPLY_DONE;
-}
-
-int client_ask(const struct cli_args *args, const char *method, const char *path, const char *body,
-               int timeout_ms, struct client_reply *reply)
+static int ask(const struct cli_args *args, const char *method, const char *path, const char *body,
+               int timeout_ms, const struct client_ticker *ticker, struct client_reply *reply)
 {
 	struct connection connection;
 	struct err err;
 	int more = 1;
 
-	int code = open_connection(args, &connection);
+	int code = client_open(args, &connection);
 	if (code != CLI_DONE)
 		return code;
-	if (send_request(&connection, method, path, body) < 0)
-		code = lost("the request could not be sent");
-	while (code == CLI_DONE && (more = receive(&connection, timeout_ms, &err)) > 0)
+	if (connection_send(&connection, method, path, body) < 0)
+		code = client_lost("the request could not be sent");
+	while (code == CLI_DONE && more > 0) {
+		if (ticker)
+			tick_until_readable(ticker, connection.fd);
+		more = connection_receive(&connection, timeout_ms, &err);
 		if (buf_length(&connection.body) > ANSWER_MAX)
-			code = lost("it is over 64 MiB");
+			code = client_lost("it is over 64 MiB");
+	}
+	if (ticker)
+		ticker->done(ticker->ctx);
 	if (code == CLI_DONE && more < 0)
-		code = lost(err.text);
+		code = client_lost(err.text);
 	*reply = (struct client_reply){ connection.reply.status, BUF_INIT };
 	if (code == CLI_DONE) {
 		reply->body = connection.body;
 		connection.body = BUF_INIT;
 	}
-	close_connection(&connection);
+	connection_close(&connection);
 	return code;
+}
+
+int client_ask(const struct cli_args *args, const char *method, const char *path, const char *body,
+               int timeout_ms, struct client_reply *reply)
+{
+	return ask(args, method, path, body, timeout_ms, NULL, reply);
 }
 
 bool client_reachable(const struct cli_args *args)
@@ -195,28 +133,64 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 	return exit_code;
 }
 
-int client_command(const struct cli_args *args, const char *method, const char *path,
-                   const char *body, json_t **out)
+/* The JSON of a good answer; what a bad one says is said. Releases the answer. */
+static int take_json(const struct cli_args *args, struct client_reply *reply, json_t **out)
 {
-	struct client_reply reply;
 	json_error_t problem;
-	int timeout_ms = strcmp(method, "GET") == 0 ? CLIENT_QUICK_MS : CLIENT_PATIENT;
+	int code = CLI_DONE;
 
-	*out = NULL;
-	int code = client_ask(args, method, path, body, timeout_ms, &reply);
-	if (code != CLI_DONE)
-		return code;
-	if (reply.status / 100 != 2) {
-		code = client_refused(args, &reply);
+	if (reply->status / 100 != 2) {
+		code = client_refused(args, reply);
 	} else {
-		struct str text = buf_str(&reply.body);
+		struct str text = buf_str(&reply->body);
 		*out = json_loadb(text.data, text.length, 0, &problem);
 		if (!*out)
 			code = cli_fail(CLI_FAILED, "cotenant --version",
 			                "the daemon's answer is no JSON: %s", problem.text);
 	}
-	buf_release(&reply.body);
+	buf_release(&reply->body);
 	return code;
+}
+
+int client_command(const struct cli_args *args, const char *method, const char *path,
+                   const char *body, json_t **out)
+{
+	struct client_reply reply;
+	int timeout_ms = strcmp(method, "GET") == 0 ? CLIENT_QUICK_MS : CLIENT_PATIENT;
+
+	*out = NULL;
+	int code = client_ask(args, method, path, body, timeout_ms, &reply);
+	return code == CLI_DONE ? take_json(args, &reply, out) : code;
+}
+
+int client_wait(const struct cli_args *args, const char *path, const char *body,
+                const struct client_ticker *ticker, json_t **out)
+{
+	struct client_reply reply;
+
+	*out = NULL;
+	int code = ask(args, "POST", path, body, CLIENT_PATIENT, ticker, &reply);
+	return code == CLI_DONE ? take_json(args, &reply, out) : code;
+}
+
+json_t *client_peek(const struct cli_args *args, const char *path)
+{
+	struct connection connection;
+	struct err err;
+	int more = -1;
+	json_t *root = NULL;
+
+	if (connection_open(args, &connection, &err) == CLI_DONE &&
+	    connection_send(&connection, "GET", path, NULL) == 0)
+		do {
+			more = connection_receive(&connection, PEEK_MS, &err);
+		} while (more > 0 && buf_length(&connection.body) <= ANSWER_MAX);
+	if (more == 0 && connection.reply.status == 200) {
+		struct str text = buf_str(&connection.body);
+		root = json_loadb(text.data, text.length, 0, NULL);
+	}
+	connection_close(&connection);
+	return root;
 }
 
 int client_get(const struct cli_args *args, const char *path, json_t **out)
@@ -251,25 +225,25 @@ int client_follow(const struct cli_args *args, const char *path,
 	struct err err;
 	int more = 1;
 
-	int code = open_connection(args, &connection);
+	int code = client_open(args, &connection);
 	if (code != CLI_DONE)
 		return code;
-	if (send_request(&connection, "GET", path, NULL) < 0)
-		code = lost("the request could not be sent");
+	if (connection_send(&connection, "GET", path, NULL) < 0)
+		code = client_lost("the request could not be sent");
 	while (code == CLI_DONE && more > 0) {
-		more = receive(&connection, CLIENT_PATIENT, &err);
+		more = connection_receive(&connection, CLIENT_PATIENT, &err);
 		if (connection.reply.status == 200 && !hand_out_lines(&connection.body, line, ctx))
 			more = 0;
 		if (buf_length(&connection.body) > LINE_MAX_BYTES)
-			code = lost("a line over 1 MiB");
+			code = client_lost("a line over 1 MiB");
 	}
 	if (code == CLI_DONE && more < 0) {
-		code = lost(err.text);
+		code = client_lost(err.text);
 	} else if (code == CLI_DONE && connection.reply.status != 200) {
 		struct client_reply reply = { connection.reply.status, connection.body };
 		code = client_refused(args, &reply);
 	}
-	close_connection(&connection);
+	connection_close(&connection);
 	return code;
 }
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "app/cli.h"
+#include "app/cli_connection.h"
 #include "base/buf.h"
 
 /*
@@ -19,9 +20,6 @@ struct client_reply {
 	struct buf body;
 };
 
-/* Wait no longer than this for the next byte; 0 = as long as it takes. */
-enum { CLIENT_QUICK_MS = 30000, CLIENT_PATIENT = 0 };
-
 /*
  * Ask, and take whatever status comes. CLI_DONE, or an exit code (said).
  * `body` NULL = none; else it is sent as application/json.
@@ -29,8 +27,30 @@ enum { CLIENT_QUICK_MS = 30000, CLIENT_PATIENT = 0 };
 int client_ask(const struct cli_args *args, const char *method, const char *path, const char *body,
                int timeout_ms, struct client_reply *reply);
 
+/* connection_open(), and connection_receive()'s failure, said. CLI_DONE or an exit code. */
+int client_open(const struct cli_args *args, struct connection *connection);
+int client_lost(const char *what);
+
 /* True where a daemon takes connections; says nothing. */
 bool client_reachable(const struct cli_args *args);
+
+/*
+ * GET the JSON of a 200, quickly and without a word about what goes wrong: for
+ * looking aside while something else is waited for. NULL where it does not come.
+ */
+json_t *client_peek(const struct cli_args *args, const char *path);
+
+/* Somebody who is called while no answer comes, and once before anything is said about it. */
+struct client_ticker {
+	int every_ms;
+	void (*tick)(void *ctx);
+	void (*done)(void *ctx);
+	void *ctx;
+};
+
+/* As client_command() with POST. */
+int client_wait(const struct cli_args *args, const char *path, const char *body,
+                const struct client_ticker *ticker, json_t **out);
 
 /*
  * GET or POST, and the answer's JSON where the status is 2xx; an error of the

@@ -4,6 +4,7 @@
 #include "app/cli.h"
 #include "app/cli_client.h"
 #include "app/cli_json.h"
+#include "app/cli_waiting.h"
 #include "base/units.h"
 
 static const struct cli_option wait_options[] = {
@@ -15,11 +16,14 @@ static const struct cli_option wait_options[] = {
 static int command_model(const struct cli_args *args, const char *body)
 {
 	char suffix[16], size[UNITS_TEXT], time[UNITS_TEXT];
+	struct waiting waiting;
 	json_t *root;
 
 	snprintf(suffix, sizeof(suffix), "/%s", args->verb->name);
 	char *path = client_path("/api/v1/models/", args->operand[0], suffix);
-	int code = client_command(args, "POST", path, body, &root);
+	waiting_begin(&waiting, args, args->operand[0]);
+	struct client_ticker ticker = { WAITING_TICK_MS, waiting_look, waiting_end, &waiting };
+	int code = client_wait(args, path, body, &ticker, &root);
 	free(path);
 	if (code != CLI_DONE)
 		return code;

@@ -61,6 +61,8 @@ static int take_header(struct reply *reply, struct str line, struct err *err)
 		str_copy(reply->content_type, sizeof(reply->content_type), value);
 	} else if (str_equal_nocase(name, STR("server"))) {
 		str_copy(reply->server, sizeof(reply->server), value);
+	} else if (str_equal_nocase(name, STR("x-cotenant-request-id"))) {
+		str_copy(reply->request_id, sizeof(reply->request_id), value);
 	}
 	return 0;
 }

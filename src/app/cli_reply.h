@@ -33,6 +33,7 @@ struct reply {
 	int status;
 	char content_type[64]; /* "" where absent */
 	char server[64];
+	char request_id[64];   /* ours; "" where absent */
 	bool chunked;
 	bool has_length;
 	uint64_t remaining;

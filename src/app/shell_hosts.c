@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/progress.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -101,16 +102,18 @@ static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uin
 		return;
 	uint32_t place = arbiter_queue_position(shell->arbiter, ticket);
 	const char *name = shell->conf->models[model].name;
-	if (view.state == MODEL_LOADING && view.permille)
-		snprintf(out, out_bytes, "loading %.100s, %u %%; place %u", name,
-		         view.permille / 10, place);
-	else if (view.state == MODEL_LOADING)
-		snprintf(out, out_bytes, "loading %.100s; place %u", name, place);
-	else if (view.state == MODEL_BUSY)
+	struct load_progress load;
+	if (load_progress(shell->supervisor, &view, shell_now_us(), &load)) {
+		struct buf text = BUF_INIT;
+		load_progress_text(&load, &text);
+		snprintf(out, out_bytes, "loading %.60s: %s; place %u", name, buf_cstr(&text), place);
+		buf_release(&text);
+	} else if (view.state == MODEL_BUSY) {
 		snprintf(out, out_bytes, "place %u in the queue of %.100s", place, name);
-	else
-		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name,
-		         reason_name(view.reason), place);
+	} else {
+		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name, reason_name(view.reason),
+		         place);
+	}
 }
 
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes)

@@ -471,6 +471,19 @@ bool supervisor_owner(const struct supervisor *supervisor, struct id id, pid_t *
 	return true;
 }
 
+void supervisor_load_bytes(const struct supervisor *supervisor, struct id id, int64_t *out_bytes,
+                           int64_t *out_total)
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	*out_bytes = *out_total = 0;
+	if (!instance || instance->file_bytes <= 0)
+		return;
+	*out_total = instance->file_bytes;
+	*out_bytes = instance->bytes_moved < instance->file_bytes ? instance->bytes_moved
+	                                                           : instance->file_bytes;
+}
+
 struct str supervisor_log(const struct supervisor *supervisor, const struct conf_model *model)
 {
 	const struct model_record *record = record_find(supervisor, model->name);

@@ -82,6 +82,10 @@ bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance
 bool supervisor_owner(const struct supervisor *supervisor, struct id instance, pid_t *out_pgid,
                       const char **out_cgroup);
 
+/* How much of the model's file came in so far, and all of it; 0 and 0 where that is not known. */
+void supervisor_load_bytes(const struct supervisor *supervisor, struct id instance, int64_t *out_bytes,
+                           int64_t *out_total);
+
 /* The last lines a model's engine printed (at most 64 KiB kept), also after its end. Borrowed. */
 struct str supervisor_log(const struct supervisor *supervisor, const struct conf_model *model);
 

@@ -100,6 +100,15 @@ void call_on_gone(struct call *call, void (*on_gone)(void *ctx, struct call *cal
 
 /* ---- what the api asks of the layers that are not here ---- */
 
+void supervisor_load_bytes(const struct supervisor *supervisor, struct id instance, int64_t *out_bytes,
+                           int64_t *out_total)
+{
+	(void)supervisor;
+	(void)instance;
+	*out_bytes = 250 << 20;
+	*out_total = 1000 << 20;
+}
+
 struct str supervisor_log(const struct supervisor *supervisor, const struct conf_model *model)
 {
 	(void)supervisor;
