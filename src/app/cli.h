@@ -90,6 +90,7 @@ extern const struct cli_verb verb_pin, verb_unpin, verb_reload, verb_cancel; /* 
 extern const struct cli_verb verb_plan, verb_why;                            /* cli_why.c */
 extern const struct cli_verb verb_events, verb_history, verb_logs;           /* cli_events.c */
 extern const struct cli_verb verb_run;                                       /* cli_run.c */
+extern const struct cli_verb verb_top;                                       /* cli_top.c */
 extern const struct cli_verb verb_memory;                                    /* cli_memory.c */
 extern const struct cli_verb verb_check, verb_config;                        /* cli_config.c */
 extern const struct cli_verb verb_estimate;                                  /* cli_estimate.c */

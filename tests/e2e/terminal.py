@@ -1,4 +1,5 @@
 """terminal: the program on a pseudo-terminal, and the screen that a person would see there."""
+import codecs
 import fcntl
 import os
 import pty
@@ -90,7 +91,7 @@ class Screen:
 
 class Terminal:
     def __init__(self, words, environment, rows=24, columns=80):
-        self.screen = Screen(rows, columns)
+        self.screen, self.lock = Screen(rows, columns), threading.Lock()
         self.master, self.slave = pty.openpty()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.slave)
@@ -101,10 +102,11 @@ class Terminal:
         self.thread.start()
 
     def read(self):
-        decoder = __import__("codecs").getincrementaldecoder("utf-8")("replace")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
             while data := os.read(self.master, 65536):
-                self.screen.feed(decoder.decode(data))
+                with self.lock:
+                    self.screen.feed(decoder.decode(data))
         except OSError:
             pass
 
@@ -120,7 +122,8 @@ class Terminal:
         os.close(self.master)
 
     def resize(self, rows, columns):
-        self.screen.resize(rows, columns)
+        with self.lock:
+            self.screen.resize(rows, columns)
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         if hasattr(self, "process"):
             self.process.send_signal(signal.SIGWINCH)
@@ -139,6 +142,7 @@ class Terminal:
         wait_for("the last words", lambda: not self.screen.left, 1)
         return status
 
-    def restored(self):
+    def wait_restored(self):
         """As it was before: its modes, the main screen, the cursor."""
-        return (termios.tcgetattr(self.slave) == self.before and not self.screen.alternate and self.screen.cursor_shown)
+        wait_for("the terminal to be restored", lambda: (
+            termios.tcgetattr(self.slave) == self.before and not self.screen.alternate and self.screen.cursor_shown), 2)

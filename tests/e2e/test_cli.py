@@ -63,7 +63,8 @@ def test_wrong_usage_is_2(words):
     assert done.returncode == 2 and done.stderr.strip(), done
 
 
-@pytest.mark.parametrize("words", [["ps"], ["ls"], ["load", "a"], ["plan", "a"], ["why", "a"], ["events"]])
+@pytest.mark.parametrize("words", [["ps"], ["ls"], ["load", "a"], ["plan", "a"], ["why", "a"], ["events"],
+                                   ["top"], ["run", "a", "Hello"], ["logs", "a"]])
 def test_no_daemon_is_3(words, tmp_path):
     done = run(*words, folder=tmp_path)
     assert done.returncode == 3, done
@@ -73,7 +74,7 @@ def test_no_daemon_is_3(words, tmp_path):
 def test_help_teaches():
     whole = run("--help")
     assert whole.returncode == 0
-    for verb in ("serve", "check", "config", "ps", "ls", "show", "memory", "load", "unload", "pin", "unpin", "plan",
+    for verb in ("serve", "check", "config", "ps", "ls", "show", "memory", "top", "run", "logs", "load", "unload", "pin", "unpin", "plan",
                  "estimate", "why", "events", "history", "lab"):
         assert verb in whole.stdout
         done = run(verb, "--help")
