@@ -26,6 +26,13 @@ static uint64_t file_key(const struct conf_model *model)
 	return str_hash((struct str){ (const char *)parts, sizeof(parts) });
 }
 
+static int64_t file_bytes(const struct conf_model *model)
+{
+	struct stat st;
+
+	return model->file && stat(model->file, &st) == 0 ? st.st_size : 0;
+}
+
 /*
  * What was measured holds for this engine started this way. The program stands
  * for its build by path, size and time of change, as a file does.
@@ -137,6 +144,7 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 
 	memset(row, 0, sizeof(*row));
 	fill_from_conf(model, &row->spec);
+	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = (uint32_t)context;
 	int code = 0;
 	if (model->file && model->engine == CONF_ENGINE_LLAMA_SERVER)

@@ -22,6 +22,7 @@
 struct catalogue_row {
 	struct model_spec spec;
 	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
+	int64_t file_bytes;       /* of the file named; 0 where there is none */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
 };
 

@@ -34,8 +34,18 @@ static void spawn(struct shell *shell, const struct action *action)
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));
 	shell->last_error[action->model][0] = '\0';
-	int code = supervisor_spawn(shell->supervisor, action->instance, action->instance_sequence,
-	                            model, action->slots, action->context_tokens, &err);
+	const struct catalogue_row *known = &shell->catalogue.rows[action->model];
+	int code = supervisor_spawn(shell->supervisor,
+	                            &(struct spawn_order){
+	                                    .instance = action->instance,
+	                                    .sequence = action->instance_sequence,
+	                                    .model = model,
+	                                    .slots = action->slots,
+	                                    .context_tokens = action->context_tokens,
+	                                    .file_bytes = known->file_bytes,
+	                                    .is_encoder = known->estimate.is_encoder,
+	                            },
+	                            &err);
 	if (code == 0)
 		return;
 	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]),

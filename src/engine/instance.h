@@ -27,12 +27,6 @@ struct model_record {
 	struct list node;
 	char *name;
 	struct log_tail log;
-	/* The file that `is_encoder` was read from; looked at again when it is another. */
-	uint64_t file_device;
-	uint64_t file_inode;
-	int64_t file_bytes;
-	int64_t file_changed_ns;
-	bool is_encoder;
 };
 
 struct instance {
@@ -49,6 +43,7 @@ struct instance {
 	uint32_t slots;
 	uint32_t context_tokens;
 	int64_t file_bytes;
+	bool is_encoder;
 	pid_t pid;
 
 	uv_timer_t *timer;        /* LOADING: the next question; STOPPING: the next signal */

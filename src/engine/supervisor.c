@@ -11,14 +11,12 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "engine/ending.h"
 #include "engine/instance.h"
 #include "engine/process.h"
-#include "estimate/estimate.h"
 #include "io/keeper.h"
 
 static struct instance *by_id(const struct supervisor *supervisor, struct id id)
@@ -277,31 +275,6 @@ static int choose_endpoint(struct instance *instance, uint64_t sequence, struct 
 	return 0;
 }
 
-/* Looked up once a file: its header may be megabytes. What is wrong with it the engine will say. */
-static void learn_file(struct instance *instance)
-{
-	struct model_record *record = instance->record;
-	struct stat file;
-
-	if (!instance->model->file || stat(instance->model->file, &file) < 0)
-		return;
-	instance->file_bytes = file.st_size;
-	int64_t changed_ns = (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec;
-	if (record->file_device == file.st_dev && record->file_inode == file.st_ino &&
-	    record->file_bytes == file.st_size && record->file_changed_ns == changed_ns)
-		return;
-	record->file_device = file.st_dev;
-	record->file_inode = file.st_ino;
-	record->file_bytes = file.st_size;
-	record->file_changed_ns = changed_ns;
-
-	struct estimate_params params;
-	struct estimate estimate;
-	estimate_defaults(&params);
-	record->is_encoder =
-		estimate_file(instance->model->file, &params, &estimate, NULL) == 0 && estimate.is_encoder;
-}
-
 static int start_process(struct instance *instance, struct err *err)
 {
 	const struct supervisor *supervisor = instance->supervisor;
@@ -309,7 +282,7 @@ static int start_process(struct instance *instance, struct err *err)
 		.model = instance->model,
 		.slots = instance->slots,
 		.context_tokens = instance->context_tokens,
-		.is_encoder = instance->record->is_encoder,
+		.is_encoder = instance->is_encoder,
 		.endpoint = &instance->endpoint,
 		.environment = (const char *const *)environ,
 	};
@@ -341,13 +314,12 @@ static int start_process(struct instance *instance, struct err *err)
 	return code;
 }
 
-int supervisor_spawn(struct supervisor *supervisor, struct id id, uint64_t sequence,
-                     const struct conf_model *model, uint32_t slots, uint32_t context_tokens,
-                     struct err *err)
+int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *order, struct err *err)
 {
+	const struct conf_model *model = order->model;
 	const struct adapter *adapter = adapter_of(model);
 
-	assert(!by_id(supervisor, id));
+	assert(!by_id(supervisor, order->instance));
 	if (!adapter)
 		return err_set(err, -ENOTSUP, "model '%s': engine '%s' is not built yet", model->name,
 		               model->engine_name ? model->engine_name : "");
@@ -356,13 +328,15 @@ int supervisor_spawn(struct supervisor *supervisor, struct id id, uint64_t seque
 
 	struct instance *instance = xcalloc(1, sizeof(*instance));
 	instance->supervisor = supervisor;
-	instance->id = id;
+	instance->id = order->instance;
 	instance->spawn_id = supervisor->next_spawn_id++;
 	instance->model = model;
 	instance->adapter = adapter;
 	instance->record = record_of(supervisor, model->name);
-	instance->slots = slots ? slots : 1;
-	instance->context_tokens = context_tokens;
+	instance->slots = order->slots ? order->slots : 1;
+	instance->context_tokens = order->context_tokens;
+	instance->file_bytes = order->file_bytes;
+	instance->is_encoder = order->is_encoder;
 	instance->oom_kills = process_oom_kills();
 	instance->timer = xcalloc(1, sizeof(*instance->timer));
 	uv_timer_init(supervisor->options.loop, instance->timer);
@@ -370,8 +344,7 @@ int supervisor_spawn(struct supervisor *supervisor, struct id id, uint64_t seque
 	list_append(&supervisor->instances, &instance->node);
 	supervisor->instance_count++;
 
-	learn_file(instance);
-	int code = choose_endpoint(instance, sequence, err);
+	int code = choose_endpoint(instance, order->sequence, err);
 	if (code == 0)
 		code = start_process(instance, err);
 	if (code < 0)

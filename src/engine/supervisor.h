@@ -68,10 +68,19 @@ struct supervisor *supervisor_new(const struct supervisor_options *options,
  */
 void supervisor_free(struct supervisor *supervisor);
 
-/* `model` must stay valid until on_gone. 0: events follow. Else nothing was started and `err` says why. */
-int supervisor_spawn(struct supervisor *supervisor, struct id instance, uint64_t sequence,
-                     const struct conf_model *model, uint32_t slots, uint32_t context_tokens,
-                     struct err *err);
+/* One engine to start. What stands in the model's file was read before: the loop never waits for a disk. */
+struct spawn_order {
+	struct id instance;
+	uint64_t sequence;              /* names its socket */
+	const struct conf_model *model; /* must stay valid until on_gone */
+	uint32_t slots;
+	uint32_t context_tokens;
+	int64_t file_bytes;             /* of the model's file, for progress; 0 = unknown */
+	bool is_encoder;                /* the file holds an embedding model */
+};
+
+/* 0: events follow. Else nothing was started and `err` says why. */
+int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *order, struct err *err);
 void supervisor_stop(struct supervisor *supervisor, struct id instance);
 void supervisor_kill(struct supervisor *supervisor, struct id instance);
 

@@ -24,6 +24,8 @@ struct bench {
 	bool late;
 	uint32_t generation;
 
+	bool is_encoder; /* the next one */
+
 	struct id id; /* of the last one spawned */
 	pid_t pid;
 	int spawned, progress, ready, ended, gone;
@@ -143,8 +145,15 @@ static inline int try_spawn(struct bench *bench, uint32_t slots, uint32_t contex
 	bench->spawned = bench->progress = bench->ready = bench->ended = bench->gone = 0;
 	bench->permille = 0;
 	bench->id = (struct id){ 0, ++bench->generation };
-	return supervisor_spawn(bench->supervisor, bench->id, bench->generation, &bench->conf->models[0], slots,
-	                        context_tokens, err);
+	struct spawn_order order = {
+		.instance = bench->id,
+		.sequence = bench->generation,
+		.model = &bench->conf->models[0],
+		.slots = slots,
+		.context_tokens = context_tokens,
+		.is_encoder = bench->is_encoder,
+	};
+	return supervisor_spawn(bench->supervisor, &order, err);
 }
 
 static inline void spawn(struct bench *bench)

@@ -38,13 +38,14 @@ static void it_gets_ready_with_our_flags(void **state)
 	}
 }
 
-static void an_embedding_model_is_known_by_its_file(void **state)
+static void an_embedding_model_takes_a_text_in_one_piece(void **state)
 {
 	struct bench *bench = *state;
 
 	if (!getenv("COTENANT_TEST_ENCODER"))
 		skip();
 	real_model(bench, getenv("COTENANT_TEST_ENCODER"), "");
+	bench->is_encoder = true;
 	spawn(bench);
 	WAIT(ready);
 	struct str log = supervisor_log(bench->supervisor, &bench->conf->models[0]);
@@ -76,7 +77,7 @@ int main(void)
 {
 	const struct CMUnitTest all[] = {
 		BENCH_TEST(it_gets_ready_with_our_flags),
-		BENCH_TEST(an_embedding_model_is_known_by_its_file),
+		BENCH_TEST(an_embedding_model_takes_a_text_in_one_piece),
 		BENCH_TEST(its_complaints_are_understood),
 	};
 	if (!getenv("COTENANT_TEST_LLAMA") || !getenv("COTENANT_TEST_GGUF"))
