@@ -5,6 +5,7 @@
 
 #include "api/decision.h"
 #include "base/units.h"
+#include "gateway/who.h"
 
 void api_reply(struct call *call, int status, json_t *value)
 {
@@ -30,16 +31,9 @@ bool api_may_see(const struct api *api, const struct call *call, uint32_t model)
 {
 	const struct conf_key *key = call_key(call);
 
-	if (!is_limited(call) || key->models.count == 0)
+	if (!is_limited(call))
 		return true;
-	const struct conf_model *conf_model = api_conf_model(api, model);
-	const struct conf *conf = api->host.conf(api->host.ctx);
-	for (size_t i = 0; conf_model && i < key->models.count; i++) {
-		int allowed = conf_resolve(conf, str_from(key->models.items[i]), NULL);
-		if (allowed >= 0 && &conf->models[allowed] == conf_model)
-			return true;
-	}
-	return false;
+	return who_may_use(api->host.conf(api->host.ctx), key, model);
 }
 
 bool api_may_see_key(const struct call *call, const char *key_name)

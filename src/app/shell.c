@@ -204,7 +204,7 @@ void shell_set_pace(struct shell *shell)
 		sampler_pace(shell->sampler, pace);
 	shell->pace = pace;
 	if (pace == PACE_EMPTY && shell->retired && !shell->rechecks &&
-	    gateway_exchanges(shell->gateway) == 0)
+	    gateway_exchanges(shell->gateway) == 0 && gateway_calls(shell->gateway) == 0)
 		shell_free_retired(shell);
 }
 

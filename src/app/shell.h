@@ -164,6 +164,6 @@ void shell_drain(struct shell *shell);
 void shell_close(struct shell *shell);
 void shell_close_if_done(struct shell *shell);
 int shell_reload(void *ctx, struct buf *report);
-void shell_free_retired(struct shell *shell); /* only where no engine and no exchange is left */
+void shell_free_retired(struct shell *shell); /* only where no engine, exchange or call is left */
 
 #endif

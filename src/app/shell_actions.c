@@ -61,7 +61,8 @@ static void keep_observation(struct shell *shell, const struct decision *decisio
 	const struct catalogue_row *row = &shell->catalogue.rows[decision->model];
 	struct model_view view;
 
-	if (!arbiter_model(shell->arbiter, decision->model, &view))
+	/* It may have left the configuration while it loaded. */
+	if (model->absent || !arbiter_model(shell->arbiter, decision->model, &view))
 		return;
 	store_add_observation(
 	        shell->store,

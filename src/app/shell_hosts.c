@@ -108,6 +108,8 @@ static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uin
 		load_progress_text(&load, &text);
 		snprintf(out, out_bytes, "loading %.60s: %s; place %u", name, buf_cstr(&text), place);
 		buf_release(&text);
+	} else if (view.state == MODEL_BUSY && place == 0) {
+		snprintf(out, out_bytes, "%.100s works on it", name);
 	} else if (view.state == MODEL_BUSY) {
 		snprintf(out, out_bytes, "place %u in the queue of %.100s", place, name);
 	} else {

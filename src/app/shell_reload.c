@@ -1,8 +1,8 @@
 /*
  * A new configuration without a restart. Models that did not change keep
  * running; what changed goes to the arbiter as an event, which applies it to
- * the next load. The old configuration lives on until no engine and no exchange
- * that was begun under it is left.
+ * the next load. The old configuration lives on until no engine, no exchange and
+ * no call that may have begun under it is left.
  */
 #include "app/shell.h"
 
@@ -19,12 +19,14 @@ struct retired_conf {
 	struct retired_conf *next;
 };
 
+/* Who began under an older configuration may still mean the model that was there. */
 static bool model_in_use(void *ctx, size_t index)
 {
 	struct shell *shell = ctx;
 	struct model_view view;
+	bool any_older = shell->retired && gateway_exchanges(shell->gateway) > 0;
 
-	return arbiter_model(shell->arbiter, (uint32_t)index, &view);
+	return any_older || arbiter_model(shell->arbiter, (uint32_t)index, &view);
 }
 
 /* Rows of unchanged models are kept as they are: their files need no second look. */

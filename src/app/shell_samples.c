@@ -103,6 +103,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct sampl
 	struct shell *shell = ctx;
 	struct event event;
 
+	shell->sample_failing = false;
 	shell->sample = *sample;
 	shell->sampled_at_us = shell_now_us();
 	learn_baseline(shell, sample);

@@ -27,6 +27,7 @@ struct call {
 
 static void free_call(struct call *call)
 {
+	call->gateway->call_count--;
 	intake_clear(&call->intake);
 	for (uint32_t i = 0; i < call->header_count; i++) {
 		free(call->headers[i].name);
@@ -223,5 +224,6 @@ void call_take(struct client *client, const struct reception *reception)
 	assert(fault == HEAD_OK); /* the same bytes have just passed */
 	intake_init(&call->intake, &gateway->call_bodies, body_kind_of_request(&call->message),
 	            call->message.content_length, false);
+	gateway->call_count++;
 	client_serve(client, &ops, call, &call->intake);
 }

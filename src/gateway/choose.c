@@ -33,7 +33,7 @@ static void list_models(const struct exchange *exchange, struct buf *out)
 	size_t shown = 0;
 
 	for (size_t i = 0; i < conf->model_count && buf_length(out) < 400; i++) {
-		if (conf->models[i].absent || !who_may_use(exchange->key, &conf->models[i]))
+		if (conf->models[i].absent || !who_may_use(conf, exchange->key, (uint32_t)i))
 			continue;
 		buf_printf(out, "%s%s", shown ? ", " : "", conf->models[i].name);
 		shown++;
@@ -96,6 +96,8 @@ static uint32_t only_model(const struct conf *conf)
 static bool find_model(struct exchange *exchange)
 {
 	const struct conf *conf = exchange->conf;
+	/* A key that sees only some models is not told the names of the others. */
+	bool sees_all = !exchange->key || exchange->key->models.count == 0;
 	struct buf near = BUF_INIT;
 
 	if (!exchange->asked) {
@@ -104,7 +106,7 @@ static bool find_model(struct exchange *exchange)
 		if (exchange->model == MODEL_NONE)
 			return refuse_nameless(exchange);
 	} else {
-		int index = conf_resolve(conf, str_from(exchange->asked), &near);
+		int index = conf_resolve(conf, str_from(exchange->asked), sees_all ? &near : NULL);
 		if (index < 0) {
 			refuse_unknown(exchange, buf_cstr(&near));
 			buf_release(&near);
@@ -113,7 +115,7 @@ static bool find_model(struct exchange *exchange)
 		exchange->model = (uint32_t)index;
 	}
 	buf_release(&near);
-	return who_may_use(exchange->key, exchange_model(exchange)) || refuse_model(exchange);
+	return who_may_use(conf, exchange->key, exchange->model) || refuse_model(exchange);
 }
 
 /* ---- what is done with it ---- */

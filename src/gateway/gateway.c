@@ -221,6 +221,11 @@ uint32_t gateway_exchanges(const struct gateway *gateway)
 	return gateway->exchange_count;
 }
 
+uint32_t gateway_calls(const struct gateway *gateway)
+{
+	return gateway->call_count;
+}
+
 const struct gateway_counters *gateway_counters(const struct gateway *gateway)
 {
 	return &gateway->counters;

@@ -89,11 +89,16 @@ struct gateway_options {
 
 struct gateway *gateway_new(const struct gateway_options *options, const struct gateway_host *host,
                             struct err *err);
-/* Take a new configuration for exchanges from now on; running ones keep the old, which must live until they ended. */
+/*
+ * Take a new configuration for exchanges and calls from now on; running ones keep the old, which
+ * must live until they ended.
+ */
 void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
 /* No new connections but at the control socket; idle ones close; running exchanges go on. */
 void gateway_drain(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
+/* Live requests for our own endpoints; their keys are of the configuration they began under. */
+uint32_t gateway_calls(const struct gateway *gateway);
 /* The first TCP port listened on, 0 where there is none. */
 uint16_t gateway_port(const struct gateway *gateway);
 /* An instance is told to stop: connections kept to it are closed, so that they do not hold it up. */

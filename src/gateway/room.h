@@ -40,6 +40,7 @@ struct gateway {
 	bool full;
 	struct list exchanges;
 	uint32_t exchange_count;
+	uint32_t call_count;       /* requests for our own endpoints, streams that follow among them */
 	struct bodies bodies;      /* of requests for models */
 	struct bodies call_bodies; /* of those for our own endpoints */
 	struct gateway_counters counters;

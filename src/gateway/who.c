@@ -298,12 +298,14 @@ bool who_may_preflight(const struct who_rules *rules, const struct who_ask *ask,
 	return comes_from_a_right_place(rules, &strict, out);
 }
 
-bool who_may_use(const struct conf_key *key, const struct conf_model *model)
+bool who_may_use(const struct conf *conf, const struct conf_key *key, uint32_t model)
 {
 	if (!key || key->models.count == 0)
 		return true;
-	for (size_t i = 0; i < key->models.count; i++)
-		if (strcmp(key->models.items[i], model->name) == 0)
+	for (size_t i = 0; i < key->models.count; i++) {
+		int allowed = conf_resolve(conf, str_from(key->models.items[i]), NULL);
+		if (allowed >= 0 && (uint32_t)allowed == model)
 			return true;
+	}
 	return false;
 }

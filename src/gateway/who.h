@@ -53,7 +53,6 @@ struct who {
 	bool foreign_page;          /* its Origin may look and no more */
 	int status;                 /* where refused: 401, 403, 415 */
 	const char *code, *text;
-	bool ask_password;          /* 401: a browser may ask its user */
 };
 
 /* True: go on. False: status, code and text are set. */
@@ -67,6 +66,6 @@ bool who_refuse_page(struct who *out);
 bool who_refuse_use(struct who *out);
 
 /* May the key use that model? Every key may that names none. */
-bool who_may_use(const struct conf_key *key, const struct conf_model *model);
+bool who_may_use(const struct conf *conf, const struct conf_key *key, uint32_t model);
 
 #endif

@@ -302,6 +302,11 @@ static void test_a_key_may_use_its_models_alone_and_caps_their_priority(void **s
 	assert_true(is_status(caller, 403));
 	assert_true(has_heard(caller, "model_not_allowed"));
 	hang_up(caller);
+	caller = ask(&world, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\n"
+	                     BODY("30", CHAT("smal")));
+	assert_true(is_status(caller, 404));
+	assert_false(has_heard(caller, "did you mean"));
+	hang_up(caller);
 
 	caller = call_up(&world);
 	say(caller, POST_HEAD("/v1/chat/completions") "Authorization: Bearer k\r\n"
@@ -437,8 +442,10 @@ static void test_a_call_may_stream_until_its_client_leaves(void **state)
 	call_write(kept_call, STR("data: 1\n\n"));
 	TURN_UNTIL(&world, has_heard(caller, "data: 1\n\n"));
 	assert_int_equal(call_pending(kept_call), 0);
+	assert_int_equal(gateway_calls(world.gateway), 1);
 	hang_up(caller);
 	TURN_UNTIL(&world, gone == 1);
+	assert_int_equal(gateway_calls(world.gateway), 0);
 
 	caller = call_up(&world);
 	say(caller, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");

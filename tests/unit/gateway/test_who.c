@@ -238,13 +238,22 @@ static void test_own_addresses_count_where_all_are_listened_on(void **state)
 
 static void test_a_key_is_bound_to_its_models(void **state)
 {
-	struct conf_model chat = { .name = OWN("chat") }, other = { .name = OWN("other") };
+	char *by_alias[] = { OWN("small-*") };
+	char *aliases[] = { OWN("small-*") };
+	struct conf_model models[] = {
+		{ .name = OWN("chat") },
+		{ .name = OWN("other"), .aliases = { aliases, 1 } },
+	};
+	struct conf conf = { .models = models, .model_count = 2 };
+	struct conf_key of_alias = { .name = OWN("guest"), .models = { by_alias, 1 } };
 
 	(void)state;
-	assert_true(who_may_use(&keys[0], &chat));
-	assert_false(who_may_use(&keys[0], &other));
-	assert_true(who_may_use(&keys[1], &other));
-	assert_true(who_may_use(NULL, &other));
+	assert_true(who_may_use(&conf, &keys[0], 0));
+	assert_false(who_may_use(&conf, &keys[0], 1));
+	assert_true(who_may_use(&conf, &keys[1], 1));
+	assert_true(who_may_use(&conf, NULL, 1));
+	assert_false(who_may_use(&conf, &of_alias, 0));
+	assert_true(who_may_use(&conf, &of_alias, 1));
 }
 
 int main(void)
