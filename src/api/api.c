@@ -216,6 +216,16 @@ void api_on_request_end(struct api *api, const struct exchange_end *end)
 		histogram_add(&api->metrics.first_byte, end->first_byte_at_us - end->arrived_at_us);
 }
 
+uint64_t api_decision_of(const struct api *api, uint64_t request)
+{
+	const struct decision *decision;
+
+	for (uint64_t i = 0; (decision = past_decision(&api->past, i)); i++)
+		if (decision->request == request)
+			return decision->sequence;
+	return 0;
+}
+
 void api_on_step(struct api *api, int64_t us)
 {
 	histogram_add(&api->metrics.step, us);

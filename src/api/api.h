@@ -92,6 +92,8 @@ void api_handle(struct api *api, struct call *call);
 void api_on_decision(struct api *api, const struct decision *decision);
 /* Each end of an exchange (gateway_host.on_end). */
 void api_on_request_end(struct api *api, const struct exchange_end *end);
+/* The number of the newest decision about that request, as far as it is among the last; 0 = none. */
+uint64_t api_decision_of(const struct api *api, uint64_t request);
 /* How long one arbiter_step() took. */
 void api_on_step(struct api *api, int64_t us);
 

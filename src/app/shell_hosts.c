@@ -142,6 +142,12 @@ static int64_t load_us(void *ctx, struct id instance, int64_t since_us)
 	return row->ready_at_us - (row->spawned_at_us > since_us ? row->spawned_at_us : since_us);
 }
 
+static uint64_t decision_of(void *ctx, uint64_t request)
+{
+	struct shell *shell = ctx;
+	return api_decision_of(shell->api, request);
+}
+
 static void on_call(void *ctx, struct call *call)
 {
 	struct shell *shell = ctx;
@@ -166,6 +172,7 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.progress = progress,
 		.explain = shell_explain,
 		.load_us = load_us,
+		.decision = decision_of,
 		.on_call = on_call,
 		.sequence = sequence,
 	};

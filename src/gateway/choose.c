@@ -158,16 +158,21 @@ static void refuse_change(struct exchange *exchange)
 static void on_verdict(void *owner, struct id ticket, const struct action *action)
 {
 	struct exchange *exchange = owner;
+	const struct gateway_host *host = &exchange->gateway->host;
 
 	(void)ticket;
 	if (action->type == ACTION_DISPATCH) {
+		if (host->decision)
+			exchange->decision = host->decision(host->ctx, exchange->sequence);
 		exchange->instance = action->instance;
 		exchange->dispatched_at_us = boot_now_us();
 		relay_start(exchange);
 		return;
 	}
-	if (action->type == ACTION_REJECT)
+	if (action->type == ACTION_REJECT) {
 		exchange->ticket = ID_NONE; /* the arbiter ended it and knows */
+		exchange->decision = action->decision.sequence;
+	}
 	exchange_fail(exchange, (enum fail)action->fail, action);
 }
 

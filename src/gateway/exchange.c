@@ -22,6 +22,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		.key = exchange->key,
 		.path = exchange->path,
 		.priority = exchange->priority,
+		.decision = exchange->decision,
 		.fail = fail,
 		.status = status,
 		.dispatched = exchange->dispatched_at_us != 0,

@@ -31,6 +31,7 @@ struct exchange {
 	struct id ticket;
 	struct id instance;
 	uint64_t sequence;
+	uint64_t decision;           /* that dispatched or refused it; 0 = none yet */
 	const struct conf_key *key;
 	uint32_t priority;
 	char *path;

@@ -35,6 +35,7 @@ struct exchange_end {
 	const struct conf_key *key;
 	const char *path;
 	uint32_t priority;
+	uint64_t decision;         /* that dispatched or refused it; 0 = none */
 	enum fail fail;            /* FAIL_NONE: the engine's own answer went through whole */
 	int status;                /* sent to the client; 0 = none */
 	bool dispatched;
@@ -73,6 +74,8 @@ struct gateway_host {
 	void (*explain)(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
 	/* How much of the time since `since_us` the instance took to load, in µs. NULL: not told. */
 	int64_t (*load_us)(void *ctx, struct id instance, int64_t since_us);
+	/* The number of the decision that just dispatched that request; 0 = none. NULL: not told. */
+	uint64_t (*decision)(void *ctx, uint64_t request);
 	/* A request for our own endpoints. */
 	void (*on_call)(void *ctx, struct call *call);
 	/* A fresh public sequence number. */
@@ -117,6 +120,7 @@ struct exchange_view {
 	uint32_t priority;
 	const struct conf_key *key;  /* NULL = none */
 	const char *path;
+	uint64_t decision;           /* that dispatched it; 0 = not yet */
 	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us; /* 0 = not yet */
 	int64_t bytes_in, bytes_out;
 };

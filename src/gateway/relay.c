@@ -10,7 +10,8 @@
 
 #include "base/units.h"
 
-enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, NUMBER_TEXT = 24, KEPT_MIN = 2, KEPT_MAX = 64 };
+enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, VALUE_BYTES = REQUEST_ID_BYTES };
+enum { KEPT_MIN = 2, KEPT_MAX = 64 };
 
 /* ---- alarms ---- */
 
@@ -114,37 +115,47 @@ void relay_drained(struct exchange *exchange)
 
 /* ---- the answer's head ---- */
 
-static uint32_t time_fields(const struct exchange *exchange, struct head_field fields[EXTRA_MAX],
-                            char texts[EXTRA_MAX][NUMBER_TEXT])
+static void add_ms(struct head_field *field, char text[VALUE_BYTES], const char *name, int64_t us)
+{
+	snprintf(text, VALUE_BYTES, "%lld", (long long)(us / US_PER_MS));
+	*field = (struct head_field){ str_from(name), str_from(text) };
+}
+
+/* What it waited for and by which decision it got through. */
+static uint32_t own_fields(const struct exchange *exchange, struct head_field fields[EXTRA_MAX],
+                           char texts[EXTRA_MAX][VALUE_BYTES])
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 	uint32_t count = 0;
 
 	if (exchange->is_look)
 		return 0;
-	int64_t wait_us = exchange->dispatched_at_us - exchange->arrived_at_us;
-	snprintf(texts[count], NUMBER_TEXT, "%lld", (long long)(wait_us / US_PER_MS));
-	fields[count] = (struct head_field){ STR("X-Cotenant-Wait-Ms"), str_from(texts[count]) };
+	add_ms(&fields[count], texts[count], "X-Cotenant-Wait-Ms",
+	       exchange->dispatched_at_us - exchange->arrived_at_us);
 	count++;
-	if (!host->load_us)
-		return count;
-	int64_t load_us = host->load_us(host->ctx, exchange->instance, exchange->arrived_at_us);
-	snprintf(texts[count], NUMBER_TEXT, "%lld", (long long)(load_us / US_PER_MS));
-	fields[count] = (struct head_field){ STR("X-Cotenant-Load-Ms"), str_from(texts[count]) };
-	return count + 1;
+	if (host->load_us) {
+		add_ms(&fields[count], texts[count], "X-Cotenant-Load-Ms",
+		       host->load_us(host->ctx, exchange->instance, exchange->arrived_at_us));
+		count++;
+	}
+	if (exchange->decision) {
+		const char *id = request_id(exchange->gateway, exchange->decision, texts[count]);
+		fields[count++] = (struct head_field){ STR("X-Cotenant-Decision"), str_from(id) };
+	}
+	return count;
 }
 
-/* Where our own head went out before, the times are one comment, in forms that have comments. */
-static void write_times(struct exchange *exchange)
+/* Where our own head went out before, our fields are one comment, in forms that have comments. */
+static void write_own_fields(struct exchange *exchange)
 {
 	enum stream_form form = exchange->shape->stream;
 	struct head_field fields[EXTRA_MAX];
-	char texts[EXTRA_MAX][NUMBER_TEXT];
+	char texts[EXTRA_MAX][VALUE_BYTES];
 	struct buf line = BUF_INIT, comment = BUF_INIT;
 
 	if (form != STREAM_SSE && form != STREAM_ANTHROPIC)
 		return;
-	uint32_t count = time_fields(exchange, fields, texts);
+	uint32_t count = own_fields(exchange, fields, texts);
 	for (uint32_t i = 0; i < count; i++)
 		buf_printf(&line, "%s%.*s: %.*s", i ? ", " : "", STR_ARG(fields[i].name),
 		           STR_ARG(fields[i].value));
@@ -168,7 +179,7 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 {
 	struct exchange *exchange = ctx;
 	struct head_field fields[EXTRA_MAX];
-	char texts[EXTRA_MAX][NUMBER_TEXT];
+	char texts[EXTRA_MAX][VALUE_BYTES];
 	bool streams = is_event_stream(exchange, head);
 
 	buf_release(&exchange->head); /* nothing is tried again from here on */
@@ -177,7 +188,7 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	exchange->engine_streams = streams;
 	if (exchange->early) {
 		if (exchange->client && streams)
-			write_times(exchange);
+			write_own_fields(exchange);
 		relay_rearm(exchange);
 		return;
 	}
@@ -186,7 +197,7 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	stream_reader_init(&exchange->reader, streams ? exchange->shape->stream : STREAM_NONE);
 	if (!exchange->client)
 		return;
-	uint32_t count = time_fields(exchange, fields, texts);
+	uint32_t count = own_fields(exchange, fields, texts);
 	answer_relay(exchange->client, head, kind, length, fields, count);
 	relay_rearm(exchange);
 }

@@ -122,6 +122,9 @@ def test_answers_name_the_request_and_its_wait(daemon):
     assert int(answer.headers["X-Cotenant-Load-Ms"]) > 0
     row = daemon.get("/api/v1/requests/" + answer.headers["X-Cotenant-Request-Id"])
     assert row["model"] == "alpha" and row["status"] == 200
+    assert row["decision"] == answer.headers["X-Cotenant-Decision"]
+    decisions = daemon.get("/api/v1/decisions")["decisions"]
+    assert [d["kind"] for d in decisions if d["id"] == row["decision"]] == ["dispatch"]
     again = chat(daemon, "alpha")
     assert int(again.headers["X-Cotenant-Load-Ms"]) == 0
 

@@ -17,6 +17,7 @@ static void test_a_request_goes_to_the_engine_and_back(void **state)
 	assert_true(has_heard(caller, "X-Cotenant-Request-Id: 0badcafe-1\r\n"));
 	assert_true(has_heard(caller, "X-Cotenant-Wait-Ms: "));
 	assert_true(has_heard(caller, "X-Cotenant-Load-Ms: 7\r\n"));
+	assert_true(has_heard(caller, "X-Cotenant-Decision: 0badcafe-1001\r\n"));
 	/* Who may read the answer is for us to say, not for the engine. */
 	assert_false(has_heard(caller, "Access-Control"));
 

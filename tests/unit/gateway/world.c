@@ -80,6 +80,12 @@ static int64_t load_us(void *ctx, struct id instance, int64_t since_us)
 	return 7000;
 }
 
+static uint64_t decision(void *ctx, uint64_t request)
+{
+	(void)ctx;
+	return request + 1000;
+}
+
 static void on_call(void *ctx, struct call *call)
 {
 	struct world *world = ctx;
@@ -395,6 +401,7 @@ void world_open(struct world *world)
 		.progress = progress,
 		.explain = explain,
 		.load_us = load_us,
+		.decision = decision,
 		.on_call = on_call,
 		.sequence = next_sequence,
 	};
