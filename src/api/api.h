@@ -58,8 +58,12 @@ struct api_host {
 	/* Nobody waits for that ticket any more: EVENT_REQUEST_GONE. The ticket is closed. */
 	void (*gone)(void *ctx, struct id ticket);
 	void (*pin)(void *ctx, uint32_t model, bool pin);
-	/* Read the configuration again; what changed, or the problems, go to `report`. 0 or a negative errno. */
-	int (*reload)(void *ctx, struct buf *report);
+	/*
+	 * Read the configuration again, away from the loop. done() tells the end on the loop's thread,
+	 * or already within the call: 0 or a negative errno, and what changed or the problems. It is
+	 * called once, but not any more where the daemon closes.
+	 */
+	void (*reload)(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
 	/* arbiter_plan() with the shell's scratch. */
 	bool (*plan)(void *ctx, uint32_t model, struct plan *out);
 	/* gateway_each() and gateway_cancel(). */

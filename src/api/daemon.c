@@ -1,7 +1,9 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/inside.h"
 #include "api/memory.h"
+#include "base/alloc.h"
 #include "base/units.h"
 
 /*
@@ -76,15 +78,58 @@ void handle_config(struct api *api, struct call *call, const char *name)
 	buf_release(&text);
 }
 
+/* A reload whose answer is awaited. */
+struct reload {
+	struct list node;
+	struct call *call; /* NULL: nobody waits any more */
+};
+
+static void end_reload(struct reload *reload)
+{
+	list_remove(&reload->node);
+	free(reload);
+}
+
+static void on_caller_gone(void *ctx, struct call *call)
+{
+	struct reload *reload = ctx;
+
+	(void)call;
+	reload->call = NULL;
+}
+
+static void on_reloaded(void *arg, int code, struct str report)
+{
+	struct reload *reload = arg;
+	struct call *call = reload->call;
+	struct buf problems = BUF_INIT;
+
+	end_reload(reload);
+	if (!call)
+		return;
+	call_on_gone(call, NULL, NULL);
+	if (code < 0) {
+		buf_append_str(&problems, report);
+		call_error(call, 400, "bad_configuration", buf_cstr(&problems), "cotenant check");
+	} else {
+		api_reply(call, 200, json_pack("{s:b, s:o}", "reloaded", 1, "report", json_lossy(report)));
+	}
+	buf_release(&problems);
+}
+
 void handle_reload(struct api *api, struct call *call, const char *name)
 {
-	struct buf report = BUF_INIT;
+	struct reload *reload = xmalloc(sizeof(*reload));
 
 	(void)name;
-	if (api->host.reload(api->host.ctx, &report) < 0)
-		call_error(call, 400, "bad_configuration", buf_cstr(&report), "cotenant check");
-	else
-		api_reply(call, 200, json_pack("{s:b, s:o}", "reloaded", 1, "report",
-		                               json_lossy(buf_str(&report))));
-	buf_release(&report);
+	reload->call = call;
+	list_append(&api->reloads, &reload->node);
+	call_on_gone(call, on_caller_gone, reload);
+	api->host.reload(api->host.ctx, on_reloaded, reload);
+}
+
+void reloads_end(struct api *api)
+{
+	while (!list_is_empty(&api->reloads))
+		end_reload(LIST_ENTRY(api->reloads.next, struct reload, node));
 }

@@ -23,6 +23,7 @@ struct api {
 	struct list followers; /* event streams */
 	struct list commands;  /* loads, unloads, stops that wait for a verdict */
 	struct list queries;   /* history on the store's thread */
+	struct list reloads;   /* whose callers wait for what came of them */
 	uint32_t follower_count;
 };
 
@@ -82,5 +83,6 @@ void events_end(struct api *api);
 bool commands_cancel(struct api *api, uint64_t sequence);              /* command.c */
 void commands_end(struct api *api);                                    /* command.c */
 void queries_end(struct api *api);                                     /* history.c */
+void reloads_end(struct api *api);                                     /* daemon.c */
 
 #endif

@@ -28,11 +28,6 @@ void notify_ready(void)
 	notify("READY=1\nSTATUS=serving");
 }
 
-void notify_reloading(void)
-{
-	notify("RELOADING=1");
-}
-
 void notify_stopping(void)
 {
 	notify("STOPPING=1\nSTATUS=running requests finish");

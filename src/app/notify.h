@@ -8,7 +8,6 @@
  * the variable nothing is sent.
  */
 void notify_ready(void);
-void notify_reloading(void);
 void notify_stopping(void);
 
 #endif

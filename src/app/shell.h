@@ -49,6 +49,13 @@ struct shell_options {
 	bool paranoid;           /* arbiter_check() after every step */
 };
 
+/* What the machine had when we started: the room for models follows from it and the configuration. */
+struct room_facts {
+	int64_t total_bytes;
+	int64_t baseline_bytes;
+	int64_t default_reserve_bytes;
+};
+
 enum shell_phase {
 	PHASE_SERVING,
 	PHASE_DRAINING, /* told to end: running requests finish */
@@ -70,6 +77,8 @@ struct shell {
 	        *retired; /* configurations that engines or exchanges may still refer to */
 	struct catalogue catalogue;
 	struct recheck *rechecks; /* files that are being looked at again */
+	struct reload *reloads;   /* the first is being read */
+	struct room_facts room_facts;
 	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
 
 	struct arbiter *arbiter;
@@ -163,7 +172,10 @@ void shell_push_model(struct shell *shell, uint32_t model);
 void shell_drain(struct shell *shell);
 void shell_close(struct shell *shell);
 void shell_close_if_done(struct shell *shell);
-int shell_reload(void *ctx, struct buf *report);
+int64_t shell_reserve(const struct room_facts *facts, const struct conf *conf);
+int64_t shell_room(const struct room_facts *facts, const struct conf *conf);
+/* See api_host.reload. */
+void shell_reload(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
 void shell_free_retired(struct shell *shell); /* only where no engine, exchange or call is left */
 
 #endif

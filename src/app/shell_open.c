@@ -88,6 +88,21 @@ static void on_learned(void *ctx, const void *row)
 	shell_push(ctx, &event);
 }
 
+int64_t shell_reserve(const struct room_facts *facts, const struct conf *conf)
+{
+	return conf->memory_reserve_bytes != CONF_AUTO ? conf->memory_reserve_bytes
+	                                               : facts->default_reserve_bytes;
+}
+
+int64_t shell_room(const struct room_facts *facts, const struct conf *conf)
+{
+	int64_t room = facts->total_bytes - shell_reserve(facts, conf) - facts->baseline_bytes;
+
+	if (conf->memory_limit_bytes != CONF_AUTO && conf->memory_limit_bytes < room)
+		room = conf->memory_limit_bytes;
+	return room;
+}
+
 /* The first reading is taken here, before the loop: every limit is derived from it. */
 static int read_machine(struct shell *shell, struct err *err)
 {
@@ -95,16 +110,15 @@ static int read_machine(struct shell *shell, struct err *err)
 
 	if (code < 0)
 		return code;
-	shell->reserve_bytes = shell->conf->memory_reserve_bytes != CONF_AUTO
-	                               ? shell->conf->memory_reserve_bytes
-	                               : sample_default_reserve(&shell->sample);
 	shell->has_cgroup_limit = shell->sample.cgroup_limit_bytes < shell->sample.total_bytes;
 	shell->baseline_bytes = shell->sample.unreclaimable_bytes;
-	shell->room_bytes =
-	        shell->sample.total_bytes - shell->reserve_bytes - shell->baseline_bytes;
-	if (shell->conf->memory_limit_bytes != CONF_AUTO &&
-	    shell->conf->memory_limit_bytes < shell->room_bytes)
-		shell->room_bytes = shell->conf->memory_limit_bytes;
+	shell->room_facts = (struct room_facts){
+		.total_bytes = shell->sample.total_bytes,
+		.baseline_bytes = shell->baseline_bytes,
+		.default_reserve_bytes = sample_default_reserve(&shell->sample),
+	};
+	shell->reserve_bytes = shell_reserve(&shell->room_facts, shell->conf);
+	shell->room_bytes = shell_room(&shell->room_facts, shell->conf);
 	return 0;
 }
 
@@ -227,14 +241,16 @@ static void on_end_signal(uv_signal_t *handle, int number)
 	shell_close(shell);
 }
 
+static void on_reloaded(void *arg, int code, struct str report)
+{
+	(void)arg;
+	log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %.*s", STR_ARG(report));
+}
+
 static void on_hangup(uv_signal_t *handle, int number)
 {
-	struct buf report = BUF_INIT;
-
 	(void)number;
-	int code = shell_reload(handle->data, &report);
-	log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %s", buf_cstr(&report));
-	buf_release(&report);
+	shell_reload(handle->data, on_reloaded, NULL);
 }
 
 static void open_signals(struct shell *shell)

@@ -1,8 +1,10 @@
 /*
- * A new configuration without a restart. Models that did not change keep
- * running; what changed goes to the arbiter as an event, which applies it to
- * the next load. The old configuration lives on until no engine, no exchange and
- * no call that may have begun under it is left.
+ * A new configuration without a restart. It is read on a worker, the headers of
+ * the files that its models name along with it, and taken over in one turn of
+ * the loop. Models that did not change keep running; what changed goes to the
+ * arbiter as an event, which applies it to the next load. The old configuration
+ * lives on until no engine, no exchange and no call that may have begun under
+ * it is left.
  */
 #include "app/shell.h"
 
@@ -10,14 +12,85 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/notify.h"
 #include "base/alloc.h"
-#include "base/log.h"
 
 struct retired_conf {
 	struct conf *conf;
 	struct retired_conf *next;
 };
+
+/* One reload, from the wish to the answer. The first of the list is being read, the others wait. */
+struct reload {
+	uv_work_t work;
+	struct shell *shell;
+	struct reload *next;
+	void (*done)(void *arg, int code, struct str report);
+	void *arg;
+
+	/* what the worker is given; the loop's side does not touch it meanwhile */
+	const char *path;
+	const struct conf *old;
+	bool *settled;             /* by the old index: its file was fine and needs no second look */
+	struct room_facts facts;
+
+	/* what it brings */
+	struct conf *conf;         /* NULL: it cannot be used, `report` says why */
+	int64_t room_bytes;
+	struct catalogue fresh;    /* as conf->models stood when it was read */
+	const char **names;        /* of the rows of `fresh`; NULL: the row that there is stays */
+	struct buf report;
+};
+
+/* ---- on the worker ---- */
+
+static const struct conf_model *settled_model(const struct reload *reload, const struct conf_model *model)
+{
+	const struct conf *old = reload->old;
+
+	for (size_t i = 0; i < old->model_count; i++)
+		if (!old->models[i].absent && reload->settled[i] &&
+		    conf_model_equal(&old->models[i], model))
+			return &old->models[i];
+	return NULL;
+}
+
+static bool same_room(const struct conf *a, const struct conf *b)
+{
+	return a->memory_limit_bytes == b->memory_limit_bytes &&
+	       a->memory_reserve_bytes == b->memory_reserve_bytes;
+}
+
+static void read_models(struct reload *reload)
+{
+	const struct conf *conf = reload->conf;
+	bool room_stays = same_room(reload->old, conf);
+
+	reload->fresh.count = conf->model_count;
+	reload->fresh.rows = xcalloc(conf->model_count, sizeof(*reload->fresh.rows));
+	reload->names = xcalloc(conf->model_count, sizeof(*reload->names));
+	for (size_t i = 0; i < conf->model_count; i++) {
+		const struct conf_model *model = &conf->models[i];
+		bool fits_anew = model->context_max == CONF_AUTO && !room_stays;
+		if (!fits_anew && settled_model(reload, model))
+			continue;
+		reload->names[i] = model->name;
+		catalogue_refresh(model, reload->room_bytes, &reload->fresh.rows[i]);
+	}
+}
+
+static void read_anew(uv_work_t *work)
+{
+	struct reload *reload = work->data;
+
+	reload->conf = conf_load(reload->path, &reload->report);
+	if (!reload->conf)
+		return;
+	if (!same_room(reload->old, reload->conf))
+		reload->room_bytes = shell_room(&reload->facts, reload->conf);
+	read_models(reload);
+}
+
+/* ---- taking it over ---- */
 
 /* Who began under an older configuration may still mean the model that was there. */
 static bool model_in_use(void *ctx, size_t index)
@@ -29,32 +102,29 @@ static bool model_in_use(void *ctx, size_t index)
 	return any_older || arbiter_model(shell->arbiter, (uint32_t)index, &view);
 }
 
-/* Rows of unchanged models are kept as they are: their files need no second look. */
-static void rebuild_catalogue(struct shell *shell, const struct conf *next)
+/* The row that was read for the model; NULL: the one that there is holds. */
+static const struct catalogue_row *fresh_row(const struct reload *reload, const struct conf_model *model)
 {
+	for (size_t i = 0; i < reload->fresh.count; i++)
+		if (reload->names[i] && reload->names[i] == model->name)
+			return &reload->fresh.rows[i];
+	return NULL;
+}
+
+static void rebuild_catalogue(struct shell *shell, const struct reload *reload)
+{
+	const struct conf *next = reload->conf;
 	struct catalogue old = shell->catalogue;
 
 	shell->catalogue.count = next->model_count;
 	shell->catalogue.rows = xcalloc(next->model_count, sizeof(*old.rows));
 	for (size_t i = 0; i < next->model_count; i++) {
-		struct catalogue_row *row = &shell->catalogue.rows[i];
-		bool same = i < old.count && !next->models[i].absent &&
-		            !shell->conf->models[i].absent &&
-		            conf_model_equal(&shell->conf->models[i], &next->models[i]) &&
-		            !old.rows[i].error[0];
-		if (same)
-			*row = old.rows[i];
-		else if (!next->models[i].absent)
-			catalogue_refresh(&next->models[i], shell->room_bytes, row);
+		if (next->models[i].absent)
+			continue;
+		const struct catalogue_row *row = fresh_row(reload, &next->models[i]);
+		shell->catalogue.rows[i] = row ? *row : old.rows[i];
 	}
 	catalogue_release(&old);
-}
-
-static void tell_arbiter(struct shell *shell)
-{
-	shell_push_machine(shell);
-	for (uint32_t i = 0; i < shell->catalogue.count; i++)
-		shell_push_model(shell, i);
 }
 
 static void retire(struct shell *shell, struct conf *conf)
@@ -75,43 +145,104 @@ void shell_free_retired(struct shell *shell)
 	}
 }
 
-static int refuse(struct conf *next, struct buf *report, const char *text)
+static int refuse(struct reload *reload, const char *text)
 {
-	buf_append_str(report, str_from(text));
-	conf_free(next);
+	buf_append_str(&reload->report, str_from(text));
 	return -EINVAL;
 }
 
-int shell_reload(void *ctx, struct buf *report)
+static void apply(struct shell *shell, struct reload *reload)
 {
-	struct shell *shell = ctx;
-	struct conf *next = conf_load(shell->options.conf_path, report);
+	rebuild_catalogue(shell, reload);
+	retire(shell, shell->conf);
+	shell->conf = reload->conf;
+	reload->conf = NULL;
+	shell->room_bytes = reload->room_bytes;
+	shell->reserve_bytes = shell_reserve(&reload->facts, shell->conf);
+	gateway_reconfigure(shell->gateway, shell->conf);
+	shell_push_machine(shell);
+	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+		shell_push_model(shell, i);
+}
+
+static int take_over(struct shell *shell, struct reload *reload)
+{
+	struct conf *next = reload->conf;
 
 	if (!next)
 		return -EINVAL;
 	if (shell->phase != PHASE_SERVING)
-		return refuse(next, report, "the daemon is going down\n");
-	switch (conf_compare(shell->conf, next, report)) {
+		return refuse(reload, "the daemon is going down\n");
+	switch (conf_compare(shell->conf, next, &reload->report)) {
 	case CONF_CHANGE_NONE:
-		conf_free(next);
-		buf_append_str(report, STR("nothing changed\n"));
+		buf_append_str(&reload->report, STR("nothing changed\n"));
 		return 0;
 	case CONF_CHANGE_RESTART:
-		return refuse(next, report,
-		              "nothing was applied: restart the daemon for this change\n");
+		return refuse(reload, "nothing was applied: restart the daemon for this change\n");
 	case CONF_CHANGE_LIVE:
 	case CONF_CHANGE_MODELS:
 		break;
 	}
 	conf_align(next, shell->conf, model_in_use, shell);
 	if (next->model_count > shell->limits.models)
-		return refuse(next, report,
-		              "nothing was applied: more models than limits.models; restart the "
-		              "daemon\n");
-	rebuild_catalogue(shell, next);
-	retire(shell, shell->conf);
-	shell->conf = next;
-	gateway_reconfigure(shell->gateway, next);
-	tell_arbiter(shell);
+		return refuse(reload, "nothing was applied: more models than limits.models; restart the "
+		                      "daemon\n");
+	apply(shell, reload);
 	return 0;
+}
+
+/* ---- one after the other ---- */
+
+static void begin(struct reload *reload);
+
+static void after_reading(uv_work_t *work, int status)
+{
+	struct reload *reload = work->data;
+	struct shell *shell = reload->shell;
+
+	/* Whoever asked is being taken down where we are closing, and hears nothing more. */
+	if (shell->phase != PHASE_CLOSING) {
+		int code = status < 0 ? refuse(reload, "the daemon is going down\n")
+		                      : take_over(shell, reload);
+		reload->done(reload->arg, code, buf_str(&reload->report));
+	}
+	shell->reloads = reload->next;
+	if (reload->conf)
+		conf_free(reload->conf);
+	catalogue_release(&reload->fresh);
+	free(reload->names);
+	free(reload->settled);
+	buf_release(&reload->report);
+	free(reload);
+	if (shell->reloads)
+		begin(shell->reloads);
+}
+
+static void begin(struct reload *reload)
+{
+	struct shell *shell = reload->shell;
+
+	reload->path = shell->options.conf_path;
+	reload->old = shell->conf;
+	reload->facts = shell->room_facts;
+	reload->room_bytes = shell->room_bytes;
+	reload->settled = xcalloc(shell->catalogue.count, sizeof(*reload->settled));
+	for (size_t i = 0; i < shell->catalogue.count; i++)
+		reload->settled[i] = !shell->catalogue.rows[i].error[0];
+	reload->work.data = reload;
+	uv_queue_work(&shell->loop, &reload->work, read_anew, after_reading);
+}
+
+void shell_reload(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg)
+{
+	struct shell *shell = ctx;
+	struct reload *reload = xcalloc(1, sizeof(*reload));
+	struct reload **last = &shell->reloads;
+
+	*reload = (struct reload){ .shell = shell, .done = done, .arg = arg, .report = BUF_INIT };
+	while (*last)
+		last = &(*last)->next;
+	*last = reload;
+	if (shell->reloads == reload)
+		begin(reload);
 }

@@ -259,23 +259,52 @@ def test_deadline_of_the_client(start):
 
 # ---- what an operator does ----
 
+def reload(daemon):
+    return daemon.ask("POST", "/api/v1/config/reload", {})
+
+
+def rewrite(daemon, models, **more):
+    with open(daemon.config, "w") as out:
+        out.write(config(daemon.port, models, **more))
+
+
 def test_reload_keeps_streams_and_brings_models(start):
     daemon = start({"a": real("tiny.gguf")})
     stream = Stream(daemon, "a", 400)
     assert stream.line()
-    with open(daemon.config, "w") as out:
-        out.write(config(daemon.port, {"a": real("tiny.gguf"), "new": real("alpha.gguf")}))
-    assert daemon.ask("POST", "/api/v1/config/reload", {})[0] == 200
+    rewrite(daemon, {"a": real("tiny.gguf"), "new": real("alpha.gguf")})
+    assert reload(daemon)[0] == 200
     assert content(chat(daemon, "new", 8)) == "this is alpha ."
     lines, clean = stream.rest()
     assert clean and lines[-1] == "[DONE]"
+
+
+def test_reload_takes_a_new_reserve_and_fits_contexts_anew(start):
+    auto = {"a": real("tiny.gguf", context="auto")}
+    daemon = start(auto)
+    whole = models(daemon)["a"]["context"]
+    capacity = daemon.get("/api/v1/memory")["pools"][0]["capacity_bytes"]
+    rewrite(daemon, auto, memory={"reserve": "5GiB", "limit": "24MiB"})
+    assert reload(daemon)[0] == 200
+    wait_for("the new reserve", lambda: daemon.get("/api/v1/memory")["pools"][0]["capacity_bytes"] != capacity)
+    pool = daemon.get("/api/v1/memory")["pools"][0]
+    assert pool["size_bytes"] - pool["capacity_bytes"] == 5 << 30
+    assert models(daemon)["a"]["context"] < whole
+
+
+def test_many_reloads_at_once_are_all_answered(start):
+    daemon = start({"a": real("tiny.gguf")})
+    rewrite(daemon, {"a": real("tiny.gguf"), "b": real("alpha.gguf")})
+    answers = in_threads([lambda: reload(daemon)] * 6)
+    assert [status for status, _ in answers] == [200] * 6
+    assert set(models(daemon)) == {"a", "b"}
 
 
 def test_a_broken_reload_changes_nothing(start):
     daemon = start({"a": real("tiny.gguf")})
     with open(daemon.config, "w") as out:
         out.write("models: {a: {engin: x}}\n")
-    status, answer = daemon.ask("POST", "/api/v1/config/reload", {})
+    status, answer = reload(daemon)
     assert status == 400 and "engine" in answer["error"]["message"]
     assert chat(daemon, "a").status == 200
 

@@ -209,11 +209,22 @@ static void pin(void *ctx, uint32_t model, bool on)
 	step(ctx, &event);
 }
 
-static int reload(void *ctx, struct buf *report)
+static void reload(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg)
 {
 	struct desk *desk = ctx;
-	buf_printf(report, desk->reload_fails ? "c.yaml:3:1: error: no\n" : "models.chat: slots 2 -> 4\n");
-	return desk->reload_fails ? -22 : 0;
+
+	desk->reloaded = done;
+	desk->reload = arg;
+	if (!desk->reload_waits)
+		desk_reloaded(desk);
+}
+
+void desk_reloaded(struct desk *desk)
+{
+	if (desk->reload_fails)
+		desk->reloaded(desk->reload, -22, STR("c.yaml:3:1: error: no\n"));
+	else
+		desk->reloaded(desk->reload, 0, STR("models.chat: slots 2 -> 4\n"));
 }
 
 static bool plan(void *ctx, uint32_t model, struct plan *out)

@@ -43,7 +43,9 @@ struct desk {
 	struct api *api;
 	uint64_t sequence;
 	uint32_t gone, submitted;
-	bool reload_fails;
+	bool reload_fails, reload_waits;
+	void (*reloaded)(void *arg, int code, struct str report);
+	void *reload;
 	struct id spawned[3]; /* per model: the instance, or ID_NONE */
 	struct exchange_view live;
 	bool has_live;
@@ -69,6 +71,8 @@ int desk_ask_as(struct desk *desk, enum conf_role role, const struct conf_key *k
                 const char *path_and_query, const char *body);
 /* The answer's JSON; fails the test where it is none. */
 json_t *desk_json(struct desk *desk);
+/* The reload that waits comes to its end. */
+void desk_reloaded(struct desk *desk);
 /* The caller leaves. */
 void desk_leave(struct desk *desk);
 

@@ -428,6 +428,21 @@ static void a_reload_reports_or_refuses(void **state)
 	assert_non_null(strstr(buf_cstr(&desk->call.text), "c.yaml:3:1"));
 }
 
+static void a_reload_takes_its_time_and_its_caller_may_leave(void **state)
+{
+	struct desk *desk = *state;
+
+	desk->reload_waits = true;
+	assert_int_equal(desk_ask(desk, "POST", "/api/v1/config/reload", "{}"), 0);
+	desk_reloaded(desk);
+	assert_int_equal(desk->call.status, 200);
+	assert_int_equal(desk_ask(desk, "POST", "/api/v1/config/reload", "{}"), 0);
+	desk_leave(desk);
+	desk_reloaded(desk);
+	assert_int_equal(desk_ask(desk, "POST", "/api/v1/config/reload", "{}"), 0);
+	/* The desk closes before that one comes to its end. */
+}
+
 /* Each family once, declared before its samples; each series once; at least twenty families. */
 static void metrics_are_well_formed(void **state)
 {
@@ -522,6 +537,7 @@ int main(void)
 		ON_A_DESK(lists_have_the_form_their_clients_know),
 		ON_A_DESK(logs_are_text_or_json_whatever_the_engine_printed),
 		ON_A_DESK(a_reload_reports_or_refuses),
+		ON_A_DESK(a_reload_takes_its_time_and_its_caller_may_leave),
 		ON_A_DESK(metrics_are_well_formed),
 		ON_A_DESK(without_a_history_it_says_so),
 		cmocka_unit_test_setup_teardown(the_history_answers_from_its_thread, desk_open_with_history,
