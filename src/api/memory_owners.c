@@ -81,8 +81,11 @@ static void add_programs(const struct memory_input *in, json_t *owners, struct r
 			bytes[pool] = take(rest, pool, pool ? program->gpu_bytes[pool] : program_ram_bytes(program));
 			sum += bytes[pool];
 		}
-		if (sum + program->swap_bytes < PROGRAM_LEAST)
+		if (sum + program->swap_bytes < PROGRAM_LEAST) {
+			for (uint32_t pool = 0; pool < in->topology->pools; pool++)
+				rest->bytes[pool] += bytes[pool];
 			continue;
+		}
 		json_t *owner = add_owner(owners, "foreign", program->name, 0, sum);
 		add_by_pool(in, owner, bytes);
 		json_object_set_new(owner, "processes", json_integer(program->processes));
