@@ -139,7 +139,10 @@ static json_t *runtime_json(const struct topology *t, enum runtime runtime)
 static json_t *runtimes_json(const struct memory_input *in, const struct account *ram)
 {
 	const struct topology *t = in->topology;
-	int64_t cpu = smaller(t->allocatable_cpu_bytes, at_least_zero(ram->capacity - ram->unreclaimable));
+	int64_t cpu = t->allocatable_cpu_bytes;
+
+	if (has_ledger(in)) /* its reserve may be the configuration's */
+		cpu = smaller(cpu, at_least_zero(ram->capacity - ram->unreclaimable));
 
 	return json_pack("{s:o, s:o, s:o, s:{s:I}}", "rocm", runtime_json(t, RUNTIME_ROCM), "vulkan",
 	                 runtime_json(t, RUNTIME_VULKAN), "cuda", runtime_json(t, RUNTIME_CUDA), "cpu",
@@ -186,9 +189,9 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 	if (in->limit_bytes != INT64_MAX && in->limit_bytes > ram->capacity && t->pools == 1)
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");
-	if (ram->foreign + ram->held > ram->capacity)
+	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity : t->allocatable_cpu_bytes == 0)
 		warn(warnings, "over_capacity",
-		     "what is in use or claimed is more than the capacity: nothing more can be loaded");
+		     "what is in use or claimed leaves nothing of the capacity: nothing more can be loaded");
 	if (t->mem.swap_total - t->mem.swap_free > ram->size / 20)
 		warn(warnings, "swap_in_use",
 		     "more than a twentieth of the memory's size is swapped out: models will be slow");

@@ -179,3 +179,18 @@ int64_t topology_free(const struct topology *t, uint32_t pool)
 	}
 	return best < 0 ? room : smaller(best, room);
 }
+
+uint32_t topology_default_pool(const struct topology *t)
+{
+	uint32_t best = 0;
+	int64_t most = -1;
+
+	for (uint32_t i = 0; i < t->devices; i++) {
+		int64_t capacity = topology_capacity(t, t->device[i].pool);
+		if (capacity > most) {
+			most = capacity;
+			best = t->device[i].pool;
+		}
+	}
+	return best;
+}

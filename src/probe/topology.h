@@ -158,6 +158,9 @@ int64_t topology_usable(const struct topology *topology, uint32_t pool, int64_t 
 /* The largest need of the pool's device that would be admitted now. */
 int64_t topology_free(const struct topology *topology, uint32_t pool);
 
+/* Where models go unless told otherwise: to the device with the largest memory, else to system RAM. */
+uint32_t topology_default_pool(const struct topology *topology);
+
 /* "cpu", "amd-gtt" ... */
 const char *topology_name(enum topology_kind kind);
 
