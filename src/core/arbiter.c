@@ -4,6 +4,7 @@
 #include <stdalign.h>
 
 #include "core/control.h"
+#include "core/habit.h"
 #include "core/instance.h"
 #include "core/learn.h"
 #include "core/ledger.h"
@@ -104,10 +105,12 @@ static void sampled(struct arbiter *a, const struct event *event)
 	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
 	INSTANCES_LIVE(a, i) {
 		learn_sample(a, i);
+		habit_sample(a, i);
 		if (i->state == INSTANCE_GONE && i->fresh && i->seen_gone)
 			i->released = amount_total(&i->seen) == 0;
 		i->fresh = 0;
 	}
+	habit_sampled(a);
 }
 
 /* False: it names something dead, or what it tells does not fit its state. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/due.h"
+#include "core/habit.h"
 #include "core/instance.h"
 #include "core/ledger.h"
 #include "core/model.h"
@@ -75,6 +76,7 @@ static void check_instance(const struct arbiter *a, const struct instance *i)
 	if (serves) {
 		struct amount claim = i->base;
 		amount_add(&claim, &i->needs);
+		amount_add(&claim, &i->swing);
 		HOLDS(same(&claim, &i->claim), "a ready one claims its base and its requests' needs");
 	}
 }
@@ -108,16 +110,21 @@ static void check_instances(const struct arbiter *a)
 static void check_models(const struct arbiter *a)
 {
 	uint32_t stirring = 0, with_instance = 0, dirty = 0;
+	int64_t waits_weight = 0;
 
 	for (uint32_t i = 0; i < a->models_used; i++) {
 		const struct model *model = model_row(a, i);
 		uint32_t evictors = 0;
+		int64_t weight = 0;
 		check_chain(a, &model->queue, REQUEST_WAITING);
 		check_chain(a, &model->unloads, REQUEST_WAITING);
 		for (struct request *r = model_head(a, model); r; r = request_link(a, r->next)) {
 			HOLDS(r->spec.model == i, "a request waits for its own model");
 			evictors += !(r->spec.flags & REQUEST_NO_EVICT);
+			weight += class_weight(r->spec.priority);
 		}
+		waits_weight += weight;
+		HOLDS(weight == model->waits_weight, "the weight of a queue is kept");
 		HOLDS(evictors == model->evictors, "those others may go for are counted");
 		HOLDS(model->stirring == model_stirs(model), "who has anything to do stirs");
 		HOLDS(model->due_at == model_due(a, model) || model->due_at <= a->now,
@@ -134,6 +141,7 @@ static void check_models(const struct arbiter *a)
 	MODELS_STIRRING(a, model)
 		stirring--;
 	HOLDS(stirring == 0, "the stirring list is whole");
+	HOLDS(waits_weight == a->waits_weight, "the weight of all queues is kept");
 	HOLDS(dirty == a->learned_dirty, "rows to export are counted");
 }
 

@@ -59,6 +59,7 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 	bool had_preload = model->present && model->spec.flags & MODEL_PRELOAD;
 	if (!same_footprint(&model->spec, spec)) {
 		model->prior = model->learned = (struct learned_row){ 0 };
+		model->habit = (struct habit){ 0 };
 		a->learned_dirty -= model->learned_dirty;
 		model->learned_dirty = 0;
 		if (instance)

@@ -104,6 +104,7 @@ enum policy {
 	POLICY_COST_BENEFIT,
 	POLICY_LRU,
 	POLICY_ONE_AT_A_TIME,
+	POLICY_TRIAL, /* what cotenant is to be */
 	POLICY_COUNT,
 };
 
@@ -139,6 +140,9 @@ enum model_flag {
 	MODEL_OUTSIDE = 16,      /* `url:` - a server we do not run: claims what it measures */
 	MODEL_DECLARED = 64,     /* its footprint was declared: learning raises it, never lowers it */
 	MODEL_SERIAL_LOAD = 32,  /* loads of its engine kind go one at a time */
+	MODEL_EXPERTS = 128,     /* mixture of experts: its memory swings more while it runs */
+	MODEL_LINEAR_LOAD = 256, /* a load's progress tells the share of its base that is there */
+	MODEL_RESERVATION = 512, /* stands for another program's use: granted, held while it runs, then gone */
 };
 
 enum { MODEL_NAME_BYTES = 96 };
@@ -155,6 +159,8 @@ struct model_spec {
 	uint32_t queue;              /* waiting requests at most */
 	uint32_t engine_kind;        /* groups MODEL_SERIAL_LOAD */
 	uint32_t context_tokens;     /* per conversation, as launched */
+	uint32_t bandwidth_permille; /* how much it slows others while it runs; 0 = 1000 */
+	uint32_t unused;
 	int64_t unload_after_us;     /* idle time; -1 = never */
 	int64_t drain_timeout_us;
 	int64_t load_timeout_us;     /* without progress: the load is given up; -1 = never */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/habit.h"
 #include "core/model.h"
 #include "core/outbox.h"
 
@@ -71,12 +72,12 @@ static struct action action_about(const struct arbiter *a, enum action_type type
 	};
 }
 
-void instance_open(struct arbiter *a, struct model *model)
+void instance_open(struct arbiter *a, struct model *model, const struct amount *peak,
+                   const struct amount *sigma)
 {
 	assert(!model->instance && !instance_table_full(a));
 
 	struct instance *instance = take_row(a);
-	struct amount peak = model_peak(model);
 
 	instance->state = INSTANCE_LOADING;
 	instance->model = model_index(a, model);
@@ -84,10 +85,11 @@ void instance_open(struct arbiter *a, struct model *model)
 	instance->context_tokens = model->spec.context_tokens;
 	instance->sequence = ++a->instance_sequence;
 	instance->opened_at = instance->progress_at = a->now;
-	instance->base = model_base(model);
-	instance->sigma = model_sigma(model);
+	instance->base = habit_base(a, model);
+	instance->sigma = *sigma;
+	instance->expects = habit_expects(model);
 	instance->measuring = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
-	ledger_open(a, instance, &peak);
+	ledger_open(a, instance, peak);
 
 	model->instance = instance_index(a, instance) + 1;
 	model->prior = model->learned;
@@ -124,7 +126,10 @@ void instance_reclaim(struct arbiter *a, struct instance *instance)
 	if (instance->state != INSTANCE_READY && instance->state != INSTANCE_DRAINING)
 		return;
 	struct amount claim = instance->base;
+	instance->swing = habit_swing(a, model_row(a, instance->model), &instance->needs,
+	                              instance_busy(instance));
 	amount_add(&claim, &instance->needs);
+	amount_add(&claim, &instance->swing);
 	ledger_claim(a, instance, &claim);
 }
 
@@ -144,6 +149,7 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 		instance->context_tokens = context_tokens;
 	instance_reclaim(a, instance);
 	model->last_load_us = a->now - instance->opened_at;
+	habit_loaded(a, model);
 	model->last_used_at = a->now;
 	model->load_failures = 0;
 	model->never_ready = 0;

@@ -23,7 +23,9 @@ struct id instance_id(const struct arbiter *a, const struct instance *instance);
 struct instance *instance_find(const struct arbiter *a, struct id id); /* NULL: stale */
 bool instance_table_full(const struct arbiter *a);
 
-void instance_open(struct arbiter *a, struct model *model);
+/* `peak` is what it claims until it is ready. */
+void instance_open(struct arbiter *a, struct model *model, const struct amount *peak,
+                   const struct amount *sigma);
 void instance_progress(struct arbiter *a, struct instance *instance, uint32_t permille);
 void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots,
                     uint32_t context_tokens);

@@ -6,8 +6,10 @@
 
 #include <assert.h>
 
+#include "core/policy.h"
+
 /* Admission by learned spread: expected + 2 sigma stay below this share of B. */
-enum { AUTO_PERMILLE = 980, AUTO_SIGMAS = 2 };
+enum { AUTO_PERMILLE = 980, AUTO_SIGMAS = 2, LEARNED_SIGMAS = 1 };
 
 static int64_t larger(int64_t x, int64_t y)
 {
@@ -182,6 +184,16 @@ void outlook_restore(struct outlook *outlook, const struct instance *instance)
 		outlook->variance[pool] += variance(instance, pool);
 }
 
+void outlook_add(struct outlook *outlook, const struct amount *held, const struct amount *sigma)
+{
+	outlook->holders++;
+	amount_add(&outlook->held, held);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		double spread = (double)amount_in_pool(sigma, pool);
+		outlook->variance[pool] += spread * spread;
+	}
+}
+
 void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook)
 {
 	for (uint32_t pool = 0; pool < a->machine.pools; pool++)
@@ -203,7 +215,12 @@ static int64_t admissible(const struct arbiter *a, const struct outlook *outlook
 
 	double own = (double)amount_in_pool(sigma, pool);
 	double sum = outlook->variance[pool] + own * own;
-	double spread = AUTO_SIGMAS * __builtin_sqrt(sum > 0 ? sum : 0);
+	double sigmas = AUTO_SIGMAS;
+	if (policy_ops((enum policy)a->machine.policy)->learns) {
+		sum += a->foreign_variance[pool];
+		sigmas = LEARNED_SIGMAS;
+	}
+	double spread = sigmas * __builtin_sqrt(sum > 0 ? sum : 0);
 	return capacity * AUTO_PERMILLE / 1000 - (int64_t)spread;
 }
 

@@ -52,6 +52,8 @@ int64_t ledger_foreign(const struct arbiter *a, uint32_t pool);
 void outlook_now(const struct arbiter *a, struct outlook *outlook);
 void outlook_remove(struct outlook *outlook, const struct instance *instance);
 void outlook_restore(struct outlook *outlook, const struct instance *instance);
+/* One more holder of so much, who is not there yet. */
+void outlook_add(struct outlook *outlook, const struct amount *held, const struct amount *sigma);
 /* With the least foreign use ever seen: what can be hoped for. */
 void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook);
 

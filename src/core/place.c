@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "core/decide.h"
+#include "core/habit.h"
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/policy.h"
@@ -14,19 +15,8 @@ enum {
 	WANTS_MAX = 64,          /* looked at in one unit; those behind wait for these */
 	GRACE_US = 10000000,     /* how long foreign use may keep a request from all hope */
 	NO_ROOM_RETRY_US = 10000000,
+	ALONE_AFTER_US = 300000000, /* until then even one who is alone waits for others' use to fall */
 	RESIDENCE_US = 10000000, /* a busy model that was just loaded is not drained again at once */
-};
-
-struct want {
-	struct model *model;
-	struct instance *instance; /* NULL: wants a load; else room for its queue's head */
-	struct request *head;      /* NULL: a load that nobody waits for */
-	bool may_evict;
-	bool measures;             /* to load alone */
-	uint32_t pinned;           /* holders that will not go for it */
-	struct amount need;
-	struct amount sigma;
-	struct amount lower;
 };
 
 static bool is_leaving(const struct instance *instance)
@@ -43,34 +33,57 @@ static uint32_t pinned_holders(const struct arbiter *a, const struct model *exce
 	return pinned;
 }
 
-static struct want want_of(const struct arbiter *a, struct model *model)
+/* What a start adds to what its instance holds. */
+static struct amount start_need(const struct arbiter *a, const struct model *model,
+                                const struct instance *instance, const struct request *request)
 {
+	struct amount needs = instance->needs;
+	struct amount after = instance->base;
+	struct amount held = ledger_held_by(instance);
+	struct amount nothing = { 0 };
+
+	if (!policy_ops((enum policy)a->machine.policy)->learns)
+		return request->spec.need;
+	amount_add(&needs, &request->spec.need);
+	struct amount swing = habit_swing(a, model, &needs, true);
+	amount_add(&after, &needs);
+	amount_add(&after, &swing);
+	amount_subtract(&after, &held);
+	return amount_max(&after, &nothing);
+}
+
+struct want place_want(const struct arbiter *a, struct model *model, struct request *head)
+{
+	bool learns = policy_ops((enum policy)a->machine.policy)->learns;
 	struct want want = {
 		.model = model,
 		.instance = model_instance(a, model),
-		.head = model_head(a, model),
+		.head = head,
 		.may_evict = model->evictors > 0,
 	};
 
 	if (want.instance) {
-		want.need = want.head->spec.need;
+		want.need = start_need(a, model, want.instance, head);
+		if (learns && model->habit.samples && a->now - head->arrived_at < ALONE_AFTER_US)
+			want.lower = head->spec.need;
 		return want;
 	}
-	want.need = model_peak(model);
-	want.sigma = model_sigma(model);
-	want.lower = model_lower(model);
+	want.need = habit_peak(a, model, habit_expects(model));
+	want.sigma = habit_sigma(a, model);
+	want.lower = learns && model->habit.samples ? habit_base(a, model) : model_lower(model);
 	want.measures = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
 	if (want.measures)
 		want.pinned = pinned_holders(a, model);
 	return want;
 }
 
-/*
- * The admission. Who is alone may take all of B, and there an upper bound does
- * not refuse: a load is judged by the least it takes, a request not at all.
- */
-static bool admits(const struct arbiter *a, const struct want *want, const struct outlook *outlook,
-                   struct verdict *out)
+static struct want want_of(const struct arbiter *a, struct model *model)
+{
+	return place_want(a, model, model_head(a, model));
+}
+
+bool place_admits(const struct arbiter *a, const struct want *want, const struct outlook *outlook,
+                  struct verdict *out)
 {
 	uint32_t others = outlook->holders - (want->instance ? 1 : 0);
 
@@ -109,7 +122,7 @@ bool place_never(const struct arbiter *a, const struct model *model, struct verd
 
 /* ---- dispatch ---- */
 
-static bool wants_dispatch(const struct arbiter *a, const struct model *model)
+bool place_wants_dispatch(const struct arbiter *a, const struct model *model)
 {
 	const struct instance *instance = model_instance(a, model);
 
@@ -126,7 +139,7 @@ static bool may_run(const struct arbiter *a, struct model *model)
 	if (amount_total(&want.need) == 0)
 		return true;
 	outlook_now(a, &now);
-	return admits(a, &want, &now, &verdict);
+	return place_admits(a, &want, &now, &verdict);
 }
 
 bool place_dispatch(struct arbiter *a)
@@ -143,7 +156,7 @@ bool place_dispatch(struct arbiter *a)
 			request_done(a, head);
 			return true;
 		}
-		if (!wants_dispatch(a, model) || (first && !policy->serves_before(a, model, first)))
+		if (!place_wants_dispatch(a, model) || (first && !policy->serves_before(a, model, first)))
 			continue;
 		if (may_run(a, model))
 			first = model;
@@ -236,7 +249,7 @@ static void prune(const struct arbiter *a, const struct want *want, struct outlo
 
 	for (uint32_t i = victims->count; i-- > 0;) {
 		outlook_restore(outlook, victims->instance[i]);
-		if (!admits(a, want, outlook, &verdict)) {
+		if (!place_admits(a, want, outlook, &verdict)) {
 			outlook_remove(outlook, victims->instance[i]);
 			continue;
 		}
@@ -260,7 +273,7 @@ static struct victims choose_victims(const struct arbiter *a, const struct want 
 			break;
 		victims.instance[victims.count++] = next;
 		outlook_remove(&outlook, next);
-		if (admits(a, want, &outlook, &verdict)) {
+		if (place_admits(a, want, &outlook, &verdict)) {
 			prune(a, want, &outlook, &victims);
 			return victims;
 		}
@@ -288,26 +301,27 @@ struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinne
 
 /* ---- making room ---- */
 
-static void evict(struct arbiter *a, const struct want *want, struct instance *victim,
-                  const struct verdict *verdict)
+void place_evict(struct arbiter *a, const struct want *want, struct instance *victim,
+                 enum reason reason, const struct verdict *verdict)
 {
 	struct model *model = model_row(a, victim->model);
 	struct amount held = ledger_held_by(victim);
-	struct decision decision = decision_about(a, DECISION_EVICT, REASON_LEAST_RECENT, model);
+	struct decision decision = decision_about(a, DECISION_EVICT, reason, model);
 
 	decision_weighed(a, &decision, verdict);
-	decision.for_model = model_index(a, want->model);
+	decision.for_model = want->model ? model_index(a, want->model) : MODEL_NONE;
 	decision.request = want->head ? want->head->spec.sequence : 0;
 	decision.measured_bytes = amount_total(&held);
 	decision.idle_us = a->now - model->last_used_at;
 	decision_record(a, &decision);
 	a->counters.evictions++;
 	bool loading = victim->state == INSTANCE_LOADING;
-	instance_end(a, victim, loading ? ACTION_ABORT_LOAD : ACTION_STOP, REASON_ROOM);
+	instance_end(a, victim, loading ? ACTION_ABORT_LOAD : ACTION_STOP,
+	             reason == REASON_PRESSURE ? REASON_PRESSURE : REASON_ROOM);
 }
 
-static void drain(struct arbiter *a, const struct want *want, struct instance *victim,
-                  const struct verdict *verdict)
+void place_drain(struct arbiter *a, const struct want *want, struct instance *victim,
+                 const struct verdict *verdict)
 {
 	struct model *model = model_row(a, victim->model);
 	struct decision decision = decision_about(a, DECISION_DRAIN, REASON_OVERDUE, model);
@@ -321,8 +335,7 @@ static void drain(struct arbiter *a, const struct want *want, struct instance *v
 }
 
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
-static bool refuse_hopeless(struct arbiter *a, const struct want *want,
-                            const struct outlook *coming)
+bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
 	struct outlook rest = *coming;
 	struct verdict verdict;
@@ -346,18 +359,18 @@ static bool refuse_hopeless(struct arbiter *a, const struct want *want,
 			outlook_remove(&rest, i);
 	if (want->instance && instance_busy(want->instance))
 		return false;
-	if (want->may_evict && admits(a, want, &rest, &refusal.verdict))
+	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
 		return false;
 
 	bool patient = a->now - want->head->arrived_at < GRACE_US;
 	if (!want->may_evict) {
 		if (!model_overdue(a, want->model))
 			return false;
-		admits(a, want, coming, &refusal.verdict);
+		place_admits(a, want, coming, &refusal.verdict);
 		refusal.reason = refusal.verdict.binds;
 	} else if (patient) {
 		outlook_at_baseline(a, &rest);
-		if (admits(a, want, &rest, &verdict))
+		if (place_admits(a, want, &rest, &verdict))
 			return false;
 	}
 	request_reject(a, want->head, &refusal);
@@ -370,14 +383,14 @@ static bool make_room(struct arbiter *a, const struct want *want, const struct o
 	struct victims victims = { 0 };
 	struct verdict verdict;
 
-	admits(a, want, coming, &verdict);
+	place_admits(a, want, coming, &verdict);
 	if (want->may_evict)
 		victims = choose_victims(a, want, coming, false);
 	if (victims.count) {
-		evict(a, want, victims.instance[0], &verdict);
+		place_evict(a, want, victims.instance[0], REASON_LEAST_RECENT, &verdict);
 		return true;
 	}
-	if (refuse_hopeless(a, want, coming))
+	if (place_refuse_hopeless(a, want, coming))
 		return true;
 	if (!want->may_evict || !model_overdue(a, want->model))
 		return false;
@@ -388,7 +401,7 @@ static bool make_room(struct arbiter *a, const struct want *want, const struct o
 			continue;
 		if (!instance_busy(victim) && !model_row(a, victim->model)->queue.count)
 			continue; /* idle: it goes when the busy ones have drained */
-		drain(a, want, victim, &verdict);
+		place_drain(a, want, victim, &verdict);
 		return true;
 	}
 	return false;
@@ -401,7 +414,7 @@ bool place_undrain(struct arbiter *a)
 			continue;
 		const struct model *target = model_row(a, i->drain_for - 1);
 		const struct instance *resident = model_instance(a, target);
-		bool waits = model_overdue(a, target) && (!resident || wants_dispatch(a, target));
+		bool waits = model_overdue(a, target) && (!resident || place_wants_dispatch(a, target));
 		if (waits)
 			continue;
 		struct model *model = model_row(a, i->model);
@@ -431,7 +444,7 @@ static bool same_kind_loads(const struct arbiter *a, const struct model *model)
 }
 
 /* Why no load of it may start now, whatever the room. */
-static enum reason load_gate(const struct arbiter *a, const struct model *model)
+enum reason place_load_gate(const struct arbiter *a, const struct model *model)
 {
 	uint32_t loads_max = a->machine.loads_max ? (uint32_t)a->machine.loads_max : 2;
 
@@ -441,6 +454,8 @@ static enum reason load_gate(const struct arbiter *a, const struct model *model)
 		return REASON_PRESSURE;
 	if (a->measuring)
 		return REASON_MEASURE_FIRST;
+	if (model->spec.flags & MODEL_RESERVATION)
+		return REASON_NONE;
 	if (a->loading >= loads_max)
 		return REASON_LOADING;
 	if (model->spec.flags & MODEL_SERIAL_LOAD && same_kind_loads(a, model))
@@ -448,7 +463,7 @@ static enum reason load_gate(const struct arbiter *a, const struct model *model)
 	return instance_table_full(a) ? REASON_SLOTS : REASON_NONE;
 }
 
-static void start_load(struct arbiter *a, const struct want *want, const struct verdict *verdict)
+void place_start_load(struct arbiter *a, const struct want *want, const struct verdict *verdict)
 {
 	enum reason reason = REASON_PRELOAD;
 
@@ -462,10 +477,10 @@ static void start_load(struct arbiter *a, const struct want *want, const struct 
 	decision.wait_us = want->head ? a->now - want->head->arrived_at : 0;
 	decision.instance = a->instance_sequence + 1;
 	decision_record(a, &decision);
-	instance_open(a, want->model);
+	instance_open(a, want->model, &want->need, &want->sigma);
 }
 
-static bool wants_load(const struct arbiter *a, const struct model *model)
+bool place_wants_load(const struct arbiter *a, const struct model *model)
 {
 	return !model->instance && (model->queue.count || model->preload) &&
 	       !model_backing_off(a, model);
@@ -478,7 +493,7 @@ static struct model *next_waiting(const struct arbiter *a, const struct model *l
 	struct model *first = NULL;
 
 	MODELS_STIRRING(a, model) {
-		if (!wants_load(a, model) && !wants_dispatch(a, model))
+		if (!place_wants_load(a, model) && !place_wants_dispatch(a, model))
 			continue;
 		if (last && !policy->serves_before(a, last, model))
 			continue;
@@ -493,7 +508,7 @@ static bool fits_behind(const struct arbiter *a, const struct want *want,
                         const struct outlook *now, const struct outlook *coming,
                         const struct amount *reserved, struct verdict *verdict)
 {
-	if (!admits(a, want, now, verdict))
+	if (!place_admits(a, want, now, verdict))
 		return false;
 	if (amount_total(reserved) == 0)
 		return true;
@@ -502,7 +517,7 @@ static bool fits_behind(const struct arbiter *a, const struct want *want,
 	struct verdict beside;
 	amount_add(&both.need, reserved);
 	return outlook_weigh(a, coming, &both.need, &both.sigma).fits &&
-	       admits(a, want, coming, &beside);
+	       place_admits(a, want, coming, &beside);
 }
 
 bool place_one(struct arbiter *a)
@@ -522,7 +537,7 @@ bool place_one(struct arbiter *a)
 			outlook_remove(&coming, i);
 
 	for (uint32_t n = 0; model && n < WANTS_MAX; n++, model = next_waiting(a, model)) {
-		enum reason gate = model->instance ? REASON_NONE : load_gate(a, model);
+		enum reason gate = model->instance ? REASON_NONE : place_load_gate(a, model);
 		model->wait_reason = gate;
 		if (gate != REASON_NONE)
 			continue;
@@ -534,7 +549,7 @@ bool place_one(struct arbiter *a)
 		if (fits_behind(a, &want, &now, &coming, &reserved, &verdict)) {
 			if (want.instance)
 				continue; /* a dispatch that fits was sent before */
-			start_load(a, &want, &verdict);
+			place_start_load(a, &want, &verdict);
 			return true;
 		}
 		model->wait_reason = verdict.fits ? REASON_ROOM : verdict.binds;
@@ -542,7 +557,7 @@ bool place_one(struct arbiter *a)
 		if (!want.head)
 			continue;
 		blocked = true;
-		if (admits(a, &want, &coming, &verdict)) {
+		if (place_admits(a, &want, &coming, &verdict)) {
 			model->wait_reason = REASON_UNLOADING;
 			amount_add(&reserved, &want.need);
 			kept = true;

@@ -15,6 +15,42 @@
  * given to those behind it.
  */
 
+struct want {
+	struct model *model;
+	struct instance *instance; /* NULL: wants a load; else room for `head` to run */
+	struct request *head;      /* NULL: a load that nobody waits for */
+	bool may_evict;
+	bool measures;             /* to load alone */
+	uint32_t pinned;           /* holders that will not go for it */
+	struct amount need;
+	struct amount sigma;
+	struct amount lower;
+};
+
+/* What `model` needs to load, or, where it has an instance, for `head` to run there. */
+struct want place_want(const struct arbiter *a, struct model *model, struct request *head);
+bool place_wants_load(const struct arbiter *a, const struct model *model);
+bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
+
+/*
+ * The admission. Who is alone may take all of B, and there an upper bound does
+ * not refuse: a load is judged by the least it takes, a request not at all.
+ */
+bool place_admits(const struct arbiter *a, const struct want *want, const struct outlook *outlook,
+                  struct verdict *out);
+/* Why no load of it may start now, whatever the room. */
+enum reason place_load_gate(const struct arbiter *a, const struct model *model);
+
+/* Carrying out; each records the decision with the verdict's numbers. */
+void place_start_load(struct arbiter *a, const struct want *want, const struct verdict *verdict);
+/* want->model NULL: for nobody, memory is short */
+void place_evict(struct arbiter *a, const struct want *want, struct instance *victim,
+                 enum reason reason, const struct verdict *verdict);
+void place_drain(struct arbiter *a, const struct want *want, struct instance *victim,
+                 const struct verdict *verdict);
+/* Reject its head where nothing that may go would help; `coming` is the account without who leaves. */
+bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming);
+
 /* One unit of work each; false: there was nothing to do. */
 bool place_dispatch(struct arbiter *a);
 bool place_one(struct arbiter *a);

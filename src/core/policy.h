@@ -6,8 +6,8 @@
 /*
  * policy - in which order models are served and leave.
  *
- * A policy is two orderings; everything else (what may go, what fits, that
- * nobody goes in vain) is the same for all and lives in place.c. Both are strict
+ * Most policies are two orderings; everything else (what may go, what fits, that
+ * nobody goes in vain) is the same for them and lives in place.c. Both are strict
  * total orders: ties end at the arrival or the row.
  */
 struct policy_ops {
@@ -17,10 +17,17 @@ struct policy_ops {
 	/* Of two instances that may go: is x to go first? */
 	bool (*leaves_before)(const struct arbiter *a, const struct instance *x,
 	                      const struct instance *y);
+	/*
+	 * One unit of work, false: nothing to do. NULL: place.c serves in the two
+	 * orders above. A policy that decides for itself passes the same admission.
+	 */
+	bool (*decide)(struct arbiter *a);
+	/* Claims follow what habit.h learned, not the estimate of all that may run. */
+	bool learns;
 };
 
 const struct policy_ops *policy_ops(enum policy policy);
 
-extern const struct policy_ops policy_lru;
+extern const struct policy_ops policy_lru, policy_cotenant;
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "core/chain.h"
 #include "core/due.h"
+#include "core/habit.h"
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/outbox.h"
@@ -35,6 +36,16 @@ static struct model *model_of(const struct arbiter *a, const struct request *req
 	return model_row(a, request->spec.model);
 }
 
+static void count_waiting(struct arbiter *a, struct model *model, const struct request *request,
+                          int64_t by)
+{
+	int64_t weight = by * class_weight(request->spec.priority);
+
+	model->waits_weight += weight;
+	model->waits_arrival += weight * request->arrived_at;
+	a->waits_weight += weight;
+}
+
 static void enqueue(struct arbiter *a, struct request *request)
 {
 	struct model *model = model_of(a, request);
@@ -44,6 +55,7 @@ static void enqueue(struct arbiter *a, struct request *request)
 	} else {
 		chain_append(a, &model->queue, request);
 		model->evictors += !(request->spec.flags & REQUEST_NO_EVICT);
+		count_waiting(a, model, request, 1);
 	}
 	model_refresh(a, model);
 }
@@ -58,6 +70,7 @@ static void dequeue(struct arbiter *a, struct request *request)
 	} else {
 		chain_remove(a, &model->queue, request);
 		model->evictors -= !(request->spec.flags & REQUEST_NO_EVICT);
+		count_waiting(a, model, request, -1);
 		if (!model->queue.count)
 			model->purge = FAIL_NONE;
 	}
@@ -133,6 +146,8 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	dequeue(a, request);
 	request->state = REQUEST_RUNNING;
 	request->instance = instance_id(a, instance);
+	request->started_at = a->now;
+	instance->served++;
 	chain_append(a, &instance->running, request);
 	amount_add(&instance->needs, &request->spec.need);
 	instance_reclaim(a, instance);
@@ -209,8 +224,10 @@ void request_ended(struct arbiter *a, struct request *request, enum fail fail)
 		dequeue(a, request);
 	else
 		leave_instance(a, request);
-	if (request->state == REQUEST_RUNNING && fail == FAIL_NONE)
+	if (request->state == REQUEST_RUNNING && fail == FAIL_NONE) {
 		model->crashes = 0;
+		habit_served(a, model, request);
+	}
 	free_row(a, request);
 	model_refresh(a, model);
 }
@@ -347,6 +364,8 @@ void request_arrived(struct arbiter *a, struct id id, const struct request_spec 
 	struct request *request = take_row(a, id, spec);
 	struct model *model = model_of(a, request);
 	enqueue(a, request);
+	if (spec->kind == REQUEST_INFER)
+		habit_arrived(a, model, request);
 	a->arrived = id.index + 1;
 	if (unloads(request))
 		take_down(a, model, (enum request_kind)spec->kind);

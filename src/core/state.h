@@ -23,6 +23,7 @@ enum {
 	OUTBOX_ROWS = 32,
 	UNIT_ACTIONS_MAX = 16, /* what one unit of work may emit */
 	SLOTS_MAX = 65536,
+	FOREIGN_KEPT = 32,
 };
 
 /* A list of request rows through their links. */
@@ -49,6 +50,7 @@ struct request {
 	struct id instance;     /* RUNNING, ENDING */
 	uint64_t arrival;       /* order of arrival, over all */
 	int64_t arrived_at;
+	int64_t started_at;     /* RUNNING */
 	int64_t deadline_at;    /* NEVER = none */
 	struct request_spec spec; /* need resolved */
 };
@@ -84,6 +86,8 @@ struct instance {
 	uint32_t released;      /* GONE: a sample showed its bytes back */
 	uint32_t ever_idle;     /* measured idle in this life: it taught the model's base */
 	uint32_t outdated;      /* launched by a spec that has changed since: teaches nothing */
+	uint32_t served;        /* requests dispatched to it so far */
+	uint32_t expects;       /* LOADING: requests its claim has room for */
 	uint64_t sequence;
 	struct chain running;
 	int64_t opened_at;
@@ -97,11 +101,32 @@ struct instance {
 	struct amount own;
 	struct amount base;     /* of its claim when ready */
 	struct amount needs;    /* of its running and ending requests */
+	struct amount swing;    /* while they run, beyond base and needs: what was learned; may be negative */
 	struct amount sigma;
 	struct amount peak;     /* highest own so far */
 	struct amount load_peak; /* highest own while loading */
 	struct amount idle;     /* highest own while ready with nothing running */
 	struct amount seen;     /* by EVENT_MEASURED since the last sample */
+};
+
+/*
+ * What was learned of how a model lives, in the units a person would use: ratios,
+ * seconds, bytes as fractions. All zero: nothing yet.
+ */
+struct habit {
+	double ratio;          /* measured idle bytes over the estimate's; 0 = not yet */
+	double variance;       /* of the ratio */
+	double rest;           /* bytes beyond base and needs while it runs */
+	double rate;           /* arrivals a second */
+	double class_weight;   /* of those who ask for it */
+	double load_s;
+	double service_s;
+	int64_t last_arrival;
+	int64_t last_end;
+	uint32_t samples;      /* behind the ratio */
+	uint32_t runs_seen;    /* samples behind `rest` */
+	uint32_t arrivals;
+	uint32_t unused;
 };
 
 struct model {
@@ -131,6 +156,9 @@ struct model {
 	int64_t recheck_at;
 	int64_t last_load_us;
 	struct model_spec spec;
+	int64_t waits_weight;       /* sum of the class weights in its queue */
+	int64_t waits_arrival;      /* ... each times its arrival */
+	struct habit habit;
 	struct learned_row prior;   /* before this life of its instance */
 	struct learned_row learned; /* prior and what this life taught */
 };
@@ -183,6 +211,19 @@ struct arbiter {
 	int64_t view_foreign[VIEWS_MAX];
 	struct amount held;      /* sum over live instances of what each holds */
 	struct amount own;       /* sum over live instances of what is theirs */
+
+	/* habits */
+	double ratio_mean;       /* prior of a model that was never measured; 0 = none yet */
+	double ratio_variance;
+	double foreign_variance[POOLS_MAX];
+	int64_t foreign_was[POOLS_MAX][FOREIGN_KEPT]; /* a ring, one a second */
+	int64_t foreign_kept_at;
+	uint32_t foreign_kept;   /* ever */
+	uint32_t plan_for;       /* model index + 1: drains are for it */
+	uint32_t plan_overdue;
+	uint32_t unused;
+	int64_t habits_at;       /* of the last sample */
+	int64_t waits_weight;    /* over all queues */
 
 	struct arbiter_counters counters;
 	struct action outbox[OUTBOX_ROWS];

@@ -7,6 +7,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/place.h"
+#include "core/policy.h"
 #include "core/request.h"
 
 static bool purge(struct arbiter *a)
@@ -123,9 +124,18 @@ static bool arm(struct arbiter *a)
 	return true;
 }
 
+static bool serve(struct arbiter *a)
+{
+	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
+
+	if (policy->decide)
+		return policy->decide(a);
+	return place_undrain(a) || place_dispatch(a) || place_one(a);
+}
+
 bool work_once(struct arbiter *a)
 {
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
 	       control_shut(a) || control_relieve(a) || control_stop_drained(a) ||
-	       place_undrain(a) || place_dispatch(a) || place_one(a) || announce(a) || arm(a);
+	       serve(a) || announce(a) || arm(a);
 }

@@ -254,21 +254,28 @@ static int external_victim(struct stage *stage)
 	return last;
 }
 
+void stage_refuse(struct stage *stage, uint32_t r)
+{
+	struct stage_request *request = &stage->request[r];
+
+	assert(request->state == STAGE_WAITS);
+	line_remove(&stage->model[request->model].queue, r);
+	request->state = STAGE_FAILED;
+	request->started_s = stage->now;
+	request->ended_s = stage->now + request->work_s;
+	stage->failed++;
+	go_on(stage, request);
+}
+
 static void give_up(struct stage *stage, struct stage_model *model)
 {
 	for (uint32_t i = 0; i < model->queue.count;) {
 		uint32_t r = model->queue.item[i];
-		struct stage_request *request = &stage->request[r];
-		if (request->restarts < RESTARTS_MAX) {
+		if (stage->request[r].restarts < RESTARTS_MAX) {
 			i++;
 			continue;
 		}
-		line_remove(&model->queue, r);
-		request->state = STAGE_FAILED;
-		request->started_s = stage->now;
-		request->ended_s = stage->now + request->work_s;
-		stage->failed++;
-		go_on(stage, request);
+		stage_refuse(stage, r);
 		hear(stage, NEWS_FAILED, r);
 	}
 }

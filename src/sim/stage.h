@@ -129,5 +129,6 @@ void stage_load(struct stage *stage, uint32_t model);
 void stage_unload(struct stage *stage, uint32_t model); /* READY, nothing running, not pinned */
 void stage_abort(struct stage *stage, uint32_t model);  /* LOADING */
 void stage_start(struct stage *stage, uint32_t request);
+void stage_refuse(struct stage *stage, uint32_t request); /* one that waits: it fails */
 
 #endif

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/arbiter.h"
 
 static const struct {
 	const char *name;
 	enum earlier which;
 	void (*decide)(void *ctx, struct stage *stage);
 } policies[] = {
+	{ "cotenant", 0, NULL },
 	{ "threshold", EARLIER_THRESHOLD, threshold_decide },
 	{ "threshold-v1", EARLIER_V1, threshold_decide },
 	{ "hysteresis", EARLIER_HYSTERESIS, threshold_decide },
@@ -120,6 +122,20 @@ void study_measure(const struct stage *stage, struct study_result *out)
 
 /* ---- running ---- */
 
+static void run_arbiter(const struct scene *scene, struct study_result *out)
+{
+	struct driven *driven = driven_new(scene, POLICY_TRIAL, false);
+	struct stage_player player = driven_player(driven);
+	struct stage *stage = xmalloc(sizeof(*stage));
+
+	stage_init(stage, scene, &player);
+	stage_run(stage);
+	study_measure(stage, out);
+	stage_free(stage);
+	free(stage);
+	driven_free(driven);
+}
+
 static void run_earlier(const struct scene *scene, uint32_t policy, struct study_result *out)
 {
 	struct earlier_state state = { .which = policies[policy].which, .open = true };
@@ -138,7 +154,10 @@ bool study_run(const struct scene *scene, const char *policy, struct study_resul
 	for (uint32_t i = 0; i < POLICIES; i++) {
 		if (strcmp(policies[i].name, policy) != 0)
 			continue;
-		run_earlier(scene, i, out);
+		if (policies[i].decide)
+			run_earlier(scene, i, out);
+		else
+			run_arbiter(scene, out);
 		return true;
 	}
 	return false;

@@ -35,6 +35,11 @@ bool study_run(const struct scene *scene, const char *policy, struct study_resul
 /* What was felt so far, by a stage that has ended. */
 void study_measure(const struct stage *stage, struct study_result *out);
 
+/* The arbiter as a player; stage_run() between. `check`: arbiter_check() after every step. */
+struct driven *driven_new(const struct scene *scene, uint32_t policy, bool check);
+struct stage_player driven_player(struct driven *driven);
+void driven_free(struct driven *driven);
+
 /* ---- players; `ctx` is what study.c keeps for them ---- */
 enum earlier { EARLIER_V1, EARLIER_THRESHOLD, EARLIER_HYSTERESIS };
 

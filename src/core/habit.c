@@ -1,0 +1,343 @@
+#include "core/habit.h"
+
+#include "core/instance.h"
+#include "core/ledger.h"
+#include "core/model.h"
+#include "core/policy.h"
+
+#define SECOND INT64_C(1000000)
+
+/* Weight of the assumption about a model never measured: ratio 1, spread 17 %. */
+static const double prior_weight = 2, prior_variance = 0.17 * 0.17;
+static const double least_spread = 0.012, first_spread = 0.05;
+static const double horizon_s = 600;
+
+static bool learns(const struct arbiter *a)
+{
+	return policy_ops((enum policy)a->machine.policy)->learns;
+}
+
+static double clamp(double x, double least, double most)
+{
+	return x < least ? least : x > most ? most : x;
+}
+
+/* e^-x for x >= 0, by halving and squaring: no libm, the same bits everywhere. */
+static double decay(double x)
+{
+	int halvings = 0;
+
+	if (x > 40)
+		return 0;
+	while (x > 0.125) {
+		x /= 2;
+		halvings++;
+	}
+	double sum = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6)))));
+	while (halvings-- > 0)
+		sum *= sum;
+	return sum;
+}
+
+static struct amount scaled(const struct amount *amount, double by)
+{
+	struct amount out;
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			out.bytes[pool][use] = (int64_t)((double)amount->bytes[pool][use] * by);
+	return out;
+}
+
+/* ---- arrivals, service, loads ---- */
+
+void habit_arrived(struct arbiter *a, struct model *model, const struct request *request)
+{
+	struct habit *habit = &model->habit;
+	double weight = (double)class_weight(request->spec.priority);
+	double gap = habit_seconds(a->now - habit->last_arrival);
+
+	habit->class_weight = habit_class_weight(model) * 0.85 + 0.15 * weight;
+	if (habit->arrivals > 0 && gap < 0.2)
+		gap = 0.2;
+	if (habit->arrivals > 0)
+		habit->rate = habit->rate > 0 ? 1 / (0.75 / habit->rate + 0.25 * gap) : 1 / gap;
+	if (habit->arrivals < UINT32_MAX)
+		habit->arrivals++;
+	habit->last_arrival = a->now;
+}
+
+void habit_served(struct arbiter *a, struct model *model, const struct request *request)
+{
+	struct habit *habit = &model->habit;
+	double took = habit_seconds(a->now - request->started_at);
+
+	habit->service_s = habit->service_s > 0 ? 0.9 * habit->service_s + 0.1 * took : took;
+	habit->last_end = a->now;
+}
+
+void habit_loaded(struct arbiter *a, struct model *model)
+{
+	(void)a;
+	double before = habit_load_s(model);
+	model->habit.load_s = before + 0.3 * (habit_seconds(model->last_load_us) - before);
+}
+
+double habit_load_s(const struct model *model)
+{
+	if (model->habit.load_s > 0)
+		return model->habit.load_s;
+	int64_t known = model->learned.loads ? model->learned.load_us : model->spec.load_expected_us;
+	return known > 0 ? habit_seconds(known) : 5;
+}
+
+double habit_service_s(const struct model *model, const struct request *request)
+{
+	if (request->spec.kind != REQUEST_INFER)
+		return 0;
+	if (request->spec.expected_us > 0)
+		return habit_seconds(request->spec.expected_us);
+	return model->habit.service_s > 0 ? model->habit.service_s : 5;
+}
+
+double habit_class_weight(const struct model *model)
+{
+	return model->habit.class_weight > 0 ? model->habit.class_weight : 2;
+}
+
+double habit_wanted(const struct arbiter *a, const struct model *model)
+{
+	const struct habit *habit = &model->habit;
+	double rate = habit->rate;
+
+	if (rate <= 0)
+		return 0;
+	int64_t last = habit->last_end > habit->last_arrival ? habit->last_end : habit->last_arrival;
+	double idle = habit_seconds(a->now - last);
+	if (idle > 1 / rate)
+		rate = 1 / idle;
+	return 1 - decay(rate * horizon_s);
+}
+
+/* ---- footprints ---- */
+
+static void learn_ratio(struct habit *habit, double x)
+{
+	double by = habit->samples < 20 ? 0.15 : 0.04;
+
+	x = clamp(x, 0.1, 10);
+	if (habit->samples == 0) {
+		habit->ratio = x;
+		habit->variance = first_spread * first_spread;
+	} else {
+		habit->ratio += by * (x - habit->ratio);
+		double off = x - habit->ratio;
+		habit->variance += by * (off * off - habit->variance);
+	}
+	if (habit->variance < least_spread * least_spread)
+		habit->variance = least_spread * least_spread;
+	if (habit->samples < UINT32_MAX)
+		habit->samples++;
+}
+
+static double first_rest(const struct model *model)
+{
+	double base = (double)amount_total(&model->spec.base);
+
+	return base * (model->spec.flags & MODEL_EXPERTS ? 0.08 : 0.02);
+}
+
+static void learn_rest(const struct arbiter *a, struct model *model,
+                       const struct instance *instance)
+{
+	struct habit *habit = &model->habit;
+	struct amount needs = scaled(&instance->needs, clamp(habit->ratio, 0.5, 2));
+	double idle = (double)(amount_total(&instance->base) + amount_total(&needs));
+	double beyond = (double)amount_total(&instance->own) - idle;
+	double since = habit_seconds(a->now - a->habits_at);
+	double before = habit->runs_seen ? habit->rest : first_rest(model);
+
+	before -= 1e-5 * clamp(since, 0, 10) * (double)amount_total(&model->spec.base);
+	habit->rest = beyond > before ? beyond : before;
+	if (habit->rest < 0)
+		habit->rest = 0;
+	if (habit->runs_seen < UINT32_MAX)
+		habit->runs_seen++;
+}
+
+void habit_sample(struct arbiter *a, const struct instance *instance)
+{
+	struct model *model = model_row(a, instance->model);
+	double base = (double)amount_total(&model->spec.base);
+	double own = (double)amount_total(&instance->own);
+	bool ready = instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING;
+
+	if (!instance->complete || !instance->fresh || instance->outdated || base <= 0)
+		return;
+	if (ready && !instance_busy(instance))
+		learn_ratio(&model->habit, own / base);
+	else if (ready && model->habit.samples)
+		learn_rest(a, model, instance);
+	else if (instance->state == INSTANCE_LOADING && instance->permille > 250 &&
+	         model->spec.flags & MODEL_LINEAR_LOAD)
+		learn_ratio(&model->habit, own / (base * instance->permille / 1000));
+}
+
+/* The prior: what those that were measured have in common. */
+static void learn_prior(struct arbiter *a)
+{
+	double count = prior_weight, sum = prior_weight, squares = prior_weight * prior_variance;
+
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		const struct habit *habit = &model_row(a, i)->habit;
+		if (!model_row(a, i)->present || !habit->samples)
+			continue;
+		count++;
+		sum += habit->ratio;
+	}
+	a->ratio_mean = sum / count;
+	for (uint32_t i = 0; i < a->models_used; i++) {
+		const struct habit *habit = &model_row(a, i)->habit;
+		if (!model_row(a, i)->present || !habit->samples)
+			continue;
+		double off = habit->ratio - a->ratio_mean;
+		squares += off * off;
+	}
+	a->ratio_variance = squares / count;
+}
+
+/* How much others' use rises within half a minute: a load takes about that. */
+static void learn_foreign(struct arbiter *a)
+{
+	const double least = 0.1e18, first = 0.25e18;
+
+	if (a->foreign_kept && a->now - a->foreign_kept_at < SECOND - SECOND / 20)
+		return;
+	uint32_t place = a->foreign_kept % FOREIGN_KEPT;
+	uint32_t oldest = (a->foreign_kept + 1) % FOREIGN_KEPT;
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
+		int64_t now = ledger_foreign(a, pool);
+		double *variance = &a->foreign_variance[pool];
+		a->foreign_was[pool][place] = now;
+		if (!a->foreign_kept)
+			*variance = first;
+		if (a->foreign_kept < FOREIGN_KEPT - 1)
+			continue;
+		double risen = (double)(now - a->foreign_was[pool][oldest]);
+		risen = risen > 0 ? risen : 0;
+		*variance += 0.01 * (risen * risen - *variance);
+		*variance = *variance > least ? *variance : least;
+	}
+	a->foreign_kept_at = a->now;
+	a->foreign_kept++;
+	if (a->foreign_kept == 2 * FOREIGN_KEPT)
+		a->foreign_kept = FOREIGN_KEPT; /* only its remainder counts from here */
+}
+
+void habit_sampled(struct arbiter *a)
+{
+	learn_prior(a);
+	learn_foreign(a);
+	a->habits_at = a->now;
+	if (!learns(a))
+		return;
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		if (i->state > INSTANCE_DRAINING || i->outdated)
+			continue;
+		i->base = habit_base(a, model);
+		i->sigma = habit_sigma(a, model);
+		i->expects = UINT32_MAX; /* to be counted anew */
+		instance_reclaim(a, i);
+	}
+	habit_expect(a);
+}
+
+/* ---- what to count with ---- */
+
+static bool is_declared(const struct model *model)
+{
+	return model->spec.flags & MODEL_DECLARED;
+}
+
+struct amount habit_base(const struct arbiter *a, const struct model *model)
+{
+	if (!learns(a) || is_declared(model) || model->learned.loads)
+		return model_base(model);
+	double ratio = model->habit.samples ? model->habit.ratio : a->ratio_mean;
+	return scaled(&model->spec.base, ratio > 0 ? ratio : 1);
+}
+
+struct amount habit_swing(const struct arbiter *a, const struct model *model,
+                          const struct amount *needs, bool busy)
+{
+	struct amount swing = { 0 };
+	double ratio = model->habit.samples ? model->habit.ratio : a->ratio_mean;
+	uint32_t most_pool = 0, most_use = 0;
+
+	if (!learns(a) || !busy || is_declared(model))
+		return swing;
+	swing = scaled(needs, clamp(ratio > 0 ? ratio : 1, 0.5, 2) - 1);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			if (model->spec.base.bytes[pool][use] > model->spec.base.bytes[most_pool][most_use]) {
+				most_pool = pool;
+				most_use = use;
+			}
+	double rest = model->habit.runs_seen ? model->habit.rest : first_rest(model);
+	swing.bytes[most_pool][most_use] += (int64_t)rest;
+	return swing;
+}
+
+struct amount habit_sigma(const struct arbiter *a, const struct model *model)
+{
+	if (!learns(a) || is_declared(model))
+		return model_sigma(model);
+	double variance = model->habit.samples ? model->habit.variance : a->ratio_variance;
+	if (!model->habit.samples && model->learned.loads)
+		return model->learned.sigma;
+	return scaled(&model->spec.base, __builtin_sqrt(variance > 0 ? variance : prior_variance));
+}
+
+uint32_t habit_expects(const struct model *model)
+{
+	uint32_t waiting = model->queue.count ? model->queue.count : 1;
+
+	return waiting < model->spec.slots ? waiting : model->spec.slots;
+}
+
+struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects)
+{
+	struct amount peak, running;
+
+	if (!learns(a))
+		return model_peak(model);
+	struct amount base = habit_base(a, model);
+	struct amount beyond = amount_max(&model->spec.peak, &model->spec.base);
+	amount_subtract(&beyond, &model->spec.base);
+	peak = base;
+	amount_add(&peak, &beyond);
+	if (model->learned.loads)
+		peak = amount_max(&peak, &model->learned.peak);
+	struct amount needs = scaled(&model->spec.per_request, expects);
+	running = base;
+	amount_add(&running, &needs);
+	struct amount swing = habit_swing(a, model, &needs, true);
+	amount_add(&running, &swing);
+	return amount_max(&peak, &running);
+}
+
+void habit_expect(struct arbiter *a)
+{
+	if (!learns(a))
+		return;
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		uint32_t expects = habit_expects(model);
+		if (i->state != INSTANCE_LOADING || i->expects == expects)
+			continue;
+		struct amount peak = habit_peak(a, model, expects);
+		i->expects = expects;
+		ledger_claim(a, i, &peak);
+	}
+}

@@ -1,0 +1,440 @@
+/*
+ * cotenant - what hurts least, by learned footprints.
+ *
+ * Requests that can start go by weight over expected time, plus age. A cold model
+ * is loaded for the batch that waits for it: weight over the time until it is
+ * done, plus the age of its oldest. Others go for it by regret (regret.h): idle
+ * ones at once, busy ones when those who wait have waited long enough to be worth
+ * it, and whoever is overdue gets his turn. Victims of a plan are drained: they
+ * start nothing, so that nobody can take back what was promised.
+ *
+ * Not more models run at once than gain by it: each slows all others.
+ */
+#include "core/decide.h"
+#include "core/habit.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/place.h"
+#include "core/policy.h"
+#include "core/regret.h"
+#include "core/start.h"
+
+static const double age_s = 400;         /* a request gains 1 in this time */
+static const double batching = 0.15;
+static const double worth_busy = 5;      /* weighted waiting per regret, before busy ones go */
+static const double second_load_s = 6;   /* beside another load only if it is short */
+static const double overdue_s[PRIORITY_COUNT] = {
+	[PRIORITY_INTERACTIVE] = 240,
+	[PRIORITY_NORMAL] = 600,
+	[PRIORITY_BACKGROUND] = 900,
+	[PRIORITY_BATCH] = 1800,
+};
+
+/* ---- emergency ---- */
+
+/* The load to give up; not that of one who is alone: it was let in though it may not fit. */
+static struct instance *youngest_load(const struct arbiter *a)
+{
+	struct instance *youngest = NULL;
+	uint32_t holders = 0;
+
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		holders += i->state < INSTANCE_STOPPING;
+		if (i->state == INSTANCE_LOADING && !model_is_reservation(model) && !model_pinned(model))
+			youngest = i;
+	}
+	return holders > 1 ? youngest : NULL;
+}
+
+/* Memory is nearly full, or will be when what loads is there. */
+static bool emergency(struct arbiter *a)
+{
+	struct verdict verdict = { .binds = REASON_CAPACITY };
+	bool full = start_above(a, false, 975) && !start_leaving(a);
+	bool will_be = start_above(a, true, 985);
+
+	if (!full && !will_be)
+		return false;
+	struct instance *victim = regret_cheapest(a, NULL, true);
+	struct instance *load = youngest_load(a);
+	if (!victim && !(will_be && load))
+		return false;
+	const struct want nobody = { 0 };
+	place_evict(a, &nobody, victim ? victim : load, REASON_PRESSURE, &verdict);
+	return true;
+}
+
+/* ---- what a load is worth ---- */
+
+/* By weight over time: the jobs that gain most per second first. */
+static uint32_t jobs_of(const struct arbiter *a, struct model *model, struct offer jobs[OFFERS_MAX])
+{
+	uint32_t count = 0, seen = 0;
+
+	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	     r = request_link(a, r->next), seen++) {
+		double takes = habit_service_s(model, r);
+		struct offer job = { model, r, request_weight(r) / (takes > 0.01 ? takes : 0.01) };
+		offer_put(jobs, &count, &job);
+	}
+	return count;
+}
+
+static double batch_worth(const struct arbiter *a, struct model *model, const struct removal *removal)
+{
+	struct offer jobs[OFFERS_MAX];
+	uint32_t count = jobs_of(a, model, jobs);
+	double before = habit_load_s(model) + removal->drain_s;
+	double weight = 0, work = 0, best = 0;
+
+	if (a->waits_weight > 0)
+		before += removal->regret / (double)a->waits_weight;
+	for (uint32_t k = 0; k < count; k++) {
+		uint32_t at_once = k + 1 < model->spec.slots ? k + 1 : model->spec.slots;
+		weight += request_weight(jobs[k].request);
+		work += habit_service_s(model, jobs[k].request);
+		double takes = work * (1 + batching * (at_once - 1)) / at_once;
+		double worth = weight / (before + takes + 0.01);
+		best = worth > best ? worth : best;
+	}
+	return best + request_waited_s(a, model_head(a, model)) / age_s;
+}
+
+/* ---- plans ---- */
+
+static void end_plan(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_DRAINING || i->drain_for != a->plan_for)
+			continue;
+		instance_serve(a, i);
+		i->drain_not_before = 0; /* it was not given up, it is no longer needed */
+	}
+	a->plan_for = 0;
+	a->plan_overdue = 0;
+}
+
+static void begin_plan(struct arbiter *a, const struct want *want, const struct removal *removal,
+                       bool overdue, const struct verdict *verdict)
+{
+	if (a->plan_for)
+		end_plan(a);
+	a->plan_for = model_index(a, want->model) + 1;
+	a->plan_overdue = overdue;
+	bool aborted = false; /* one a unit of work: where more are needed, there is another plan */
+
+	for (uint32_t i = 0; i < removal->count; i++) {
+		struct instance *victim = removal->victim[i];
+		if (victim->state == INSTANCE_LOADING) {
+			if (!aborted)
+				place_evict(a, want, victim, REASON_ROOM, verdict);
+			aborted = true;
+		} else if (instance_busy(victim)) {
+			place_drain(a, want, victim, verdict);
+		} else {
+			instance_drain(a, victim, REASON_ROOM, want->model);
+		}
+	}
+}
+
+/* Those that have drained go, and when there is room the load starts. */
+static bool plan_step(struct arbiter *a)
+{
+	if (!a->plan_for)
+		return false;
+	struct model *target = model_link(a, a->plan_for);
+	if (!place_wants_load(a, target) || !target->queue.count || a->shutdown) {
+		end_plan(a);
+		return true;
+	}
+	struct want want = place_want(a, target, model_head(a, target));
+	struct outlook now;
+	struct verdict verdict;
+	bool waits = start_leaving(a);
+
+	outlook_now(a, &now);
+	if (place_admits(a, &want, &now, &verdict)) {
+		target->wait_reason = place_load_gate(a, target);
+		if (target->wait_reason != REASON_NONE)
+			return false;
+		place_start_load(a, &want, &verdict);
+		end_plan(a);
+		return true;
+	}
+	target->wait_reason = waits ? REASON_UNLOADING : REASON_ROOM;
+	target->wait_pool = verdict.pool;
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_DRAINING || i->drain_for != a->plan_for)
+			continue;
+		if (model_pinned(model_row(a, i->model))) {
+			instance_serve(a, i);
+			return true;
+		}
+		waits = true;
+		if (instance_busy(i))
+			continue;
+		place_evict(a, &want, i, REASON_ROOM, &verdict);
+		return true;
+	}
+	if (waits)
+		return false;
+	end_plan(a);
+	return true;
+}
+
+/* ---- which model to load ---- */
+
+/* How overdue its most overdue request is; 1 = just. */
+static double lateness(const struct arbiter *a, const struct model *model)
+{
+	double most = 0;
+	uint32_t seen = 0;
+
+	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	     r = request_link(a, r->next), seen++) {
+		double late = request_waited_s(a, r) / overdue_s[r->spec.priority];
+		most = late > most ? late : most;
+	}
+	return most;
+}
+
+static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_MAX])
+{
+	static const struct removal nobody = { 0 };
+	uint32_t count = 0;
+
+	MODELS_STIRRING(a, model) {
+		if (!place_wants_load(a, model) || !model->queue.count)
+			continue;
+		struct offer offer = { .model = model, .worth = batch_worth(a, model, &nobody) };
+		offer_put(offers, &count, &offer);
+	}
+	return count;
+}
+
+/* The one that has waited longest beyond its time takes its turn. */
+static bool plan_overdue(struct arbiter *a, const struct offer *cold, uint32_t count)
+{
+	struct model *latest = NULL;
+	double most = 1;
+
+	if (a->plan_for && a->plan_overdue)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		double late = lateness(a, cold[i].model);
+		if (late <= most)
+			continue;
+		most = late;
+		latest = cold[i].model;
+	}
+	if (!latest)
+		return false;
+	struct want want = place_want(a, latest, model_head(a, latest));
+	struct outlook now, coming = start_coming(a);
+	struct verdict verdict;
+	outlook_now(a, &now);
+	if (place_admits(a, &want, &now, &verdict) || place_admits(a, &want, &coming, &verdict))
+		return false; /* it fits, or will */
+	struct removal removal = regret_choose(a, &want, &coming, REMOVE_OVERDUE);
+	if (!removal.count)
+		return false;
+	begin_plan(a, &want, &removal, true, &verdict);
+	return true;
+}
+
+/* The account when the plan is carried out: its victims gone, its model there. */
+static struct outlook after_plan(const struct arbiter *a)
+{
+	struct outlook after = start_coming(a);
+
+	if (!a->plan_for)
+		return after;
+	struct model *target = model_link(a, a->plan_for);
+	struct want want = place_want(a, target, model_head(a, target));
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_DRAINING && i->drain_for == a->plan_for)
+			outlook_remove(&after, i);
+	outlook_add(&after, &want.need, &want.sigma);
+	return after;
+}
+
+static uint32_t loads_in_flight(const struct arbiter *a)
+{
+	uint32_t loads = 0;
+
+	INSTANCES_LIVE(a, i)
+		loads += i->state == INSTANCE_LOADING && !model_is_reservation(model_row(a, i->model));
+	return loads;
+}
+
+static bool may_load(const struct model *model, uint32_t loads)
+{
+	if (model_is_reservation(model) || loads == 0)
+		return true;
+	return loads == 1 && habit_load_s(model) <= second_load_s;
+}
+
+static bool load_what_fits(struct arbiter *a, const struct offer *cold, uint32_t count)
+{
+	struct outlook now, after = after_plan(a);
+	uint32_t loads = loads_in_flight(a);
+
+	outlook_now(a, &now);
+	for (uint32_t i = 0; i < count; i++) {
+		struct model *model = cold[i].model;
+		struct want want = place_want(a, model, model_head(a, model));
+		struct verdict verdict, beside;
+
+		if (model_index(a, model) + 1 == a->plan_for)
+			continue;
+		model->wait_reason = place_load_gate(a, model);
+		if (model->wait_reason != REASON_NONE)
+			continue;
+		bool fits = place_admits(a, &want, &now, &verdict);
+		model->wait_reason = fits ? REASON_LOADING : verdict.binds;
+		model->wait_pool = verdict.pool;
+		if (!fits || !may_load(model, loads))
+			continue;
+		if (a->plan_for && !place_admits(a, &want, &after, &beside)) {
+			model->wait_reason = REASON_ROOM;
+			continue;
+		}
+		place_start_load(a, &want, &verdict);
+		return true;
+	}
+	return false;
+}
+
+/* Of those that can be made room for, the one worth most. */
+static bool plan_best(struct arbiter *a, const struct offer *cold, uint32_t count)
+{
+	struct outlook coming = start_coming(a);
+	struct removal best = { 0 };
+	struct model *chosen = NULL;
+	double most = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct model *model = cold[i].model;
+		struct want want = place_want(a, model, model_head(a, model));
+		struct verdict verdict;
+		if (place_admits(a, &want, &coming, &verdict))
+			continue; /* waits for a load in flight, or for what leaves */
+		struct removal removal = regret_choose(a, &want, &coming, REMOVE_IDLE);
+		if (!removal.count) {
+			double waited = habit_seconds(model->waits_weight * a->now -
+			                              model->waits_arrival);
+			removal = regret_choose(a, &want, &coming, REMOVE_BUSY);
+			if (removal.count && waited < worth_busy * removal.regret)
+				continue;
+		}
+		if (!removal.count)
+			continue;
+		double worth = batch_worth(a, model, &removal);
+		if (chosen && worth <= most)
+			continue;
+		chosen = model;
+		most = worth;
+		best = removal;
+	}
+	if (!chosen)
+		return false;
+	struct want want = place_want(a, chosen, model_head(a, chosen));
+	struct verdict verdict;
+	place_admits(a, &want, &coming, &verdict);
+	begin_plan(a, &want, &best, false, &verdict);
+	return true;
+}
+
+static bool refuse_hopeless(struct arbiter *a, const struct offer *cold, uint32_t count)
+{
+	struct outlook coming = start_coming(a);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct model *model = cold[i].model;
+		struct want want = place_want(a, model, model_head(a, model));
+		struct verdict verdict;
+		if (!place_admits(a, &want, &coming, &verdict) &&
+		    place_refuse_hopeless(a, &want, &coming))
+			return true;
+	}
+	return false;
+}
+
+static bool consider(struct arbiter *a)
+{
+	struct offer cold[OFFERS_MAX];
+	uint32_t count = cold_queues(a, cold);
+
+	if (!count || a->shutdown || !a->machine_known)
+		return false;
+	if (plan_overdue(a, cold, count) || load_what_fits(a, cold, count))
+		return true;
+	if (a->plan_for || loads_in_flight(a) || a->pressure != PRESSURE_NONE || a->measuring)
+		return false;
+	return plan_best(a, cold, count) || refuse_hopeless(a, cold, count);
+}
+
+/* Nobody waits: models that are to be resident come back. */
+static bool preload(struct arbiter *a)
+{
+	struct outlook now;
+
+	if (a->plan_for)
+		return false;
+	outlook_now(a, &now);
+	MODELS_STIRRING(a, model) {
+		if (!place_wants_load(a, model))
+			continue;
+		if (model->queue.count)
+			return false;
+		struct want want = place_want(a, model, NULL);
+		struct verdict verdict;
+		if (place_load_gate(a, model) != REASON_NONE ||
+		    !place_admits(a, &want, &now, &verdict))
+			continue;
+		place_start_load(a, &want, &verdict);
+		return true;
+	}
+	return false;
+}
+
+/* What stood for another program's use ends with it. */
+static bool release(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		if (i->state != INSTANCE_READY || !i->served || instance_busy(i) ||
+		    !model_is_reservation(model_row(a, i->model)))
+			continue;
+		instance_end(a, i, ACTION_STOP, REASON_IDLE);
+		return true;
+	}
+	return false;
+}
+
+static bool decide(struct arbiter *a)
+{
+	habit_expect(a);
+	return release(a) || emergency(a) || start_finish_load(a) || start_request(a) || plan_step(a) ||
+	       consider(a) || preload(a);
+}
+
+static bool serves_before(const struct arbiter *a, const struct model *x, const struct model *y)
+{
+	return policy_lru.serves_before(a, x, y);
+}
+
+static bool leaves_before(const struct arbiter *a, const struct instance *x,
+                          const struct instance *y)
+{
+	double rx = regret_idle(a, model_row(a, x->model)), ry = regret_idle(a, model_row(a, y->model));
+
+	return rx != ry ? rx < ry : policy_lru.leaves_before(a, x, y);
+}
+
+const struct policy_ops policy_cotenant = {
+	.serves_before = serves_before,
+	.leaves_before = leaves_before,
+	.decide = decide,
+	.learns = true,
+};

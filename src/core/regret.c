@@ -1,0 +1,223 @@
+#include "core/regret.h"
+
+#include "core/habit.h"
+#include "core/instance.h"
+#include "core/model.h"
+
+enum {
+	CANDIDATES_MAX = 16,
+	SCAN_MAX = 64,        /* requests of one queue that are looked at */
+	NODES_MAX = 2000,     /* sets looked at; beyond, the best so far stands */
+	RESIDENCE_US = 30000000,
+};
+
+static const double batching = 0.15; /* each further request of a batch slows all by so much */
+
+double regret_idle(const struct arbiter *a, const struct model *model)
+{
+	double load = habit_load_s(model);
+
+	return habit_class_weight(model) * habit_wanted(a, model) * load + 1e-4 * load;
+}
+
+double regret_drain_s(const struct arbiter *a, const struct instance *instance)
+{
+	const struct model *model = model_row(a, instance->model);
+	double longest = 0;
+	double slow = instance->running.count ? 1 + batching * (instance->running.count - 1) : 1;
+
+	for (struct request *r = request_link(a, instance->running.first); r;
+	     r = request_link(a, r->next)) {
+		double expected = habit_service_s(model, r) * slow;
+		double left = expected - habit_seconds(a->now - r->started_at);
+		double least = 0.1 * expected;
+		left = left > least ? left : least;
+		longest = left > longest ? left : longest;
+	}
+	return longest;
+}
+
+double regret_queue_s(const struct arbiter *a, const struct model *model)
+{
+	double sum = 0;
+	uint32_t seen = 0;
+
+	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	     r = request_link(a, r->next), seen++)
+		sum += habit_service_s(model, r);
+	if (!seen)
+		return 0;
+	uint32_t at_once = seen < model->spec.slots ? seen : model->spec.slots;
+	sum *= (double)model->queue.count / seen;
+	return sum * (1 + batching * (at_once - 1)) / at_once;
+}
+
+/* ---- who may go ---- */
+
+struct candidate {
+	struct instance *instance;
+	double regret;
+	double drain_s;
+	double bytes;
+};
+
+static bool may_go(const struct arbiter *a, const struct want *want, const struct instance *instance,
+                   enum removal_kind kind)
+{
+	const struct model *model = model_row(a, instance->model);
+	bool ready = instance->state == INSTANCE_READY;
+	bool unasked_load = instance->state == INSTANCE_LOADING && !model->queue.count;
+	bool busy = instance_busy(instance) || model->queue.count;
+
+	if (model == want->model || model_pinned(model) || !(ready || unasked_load) ||
+	    model->spec.flags & MODEL_RESERVATION)
+		return false;
+	if (!ready || !busy)
+		return true;
+	if (kind == REMOVE_IDLE || a->now < instance->drain_not_before)
+		return false;
+	if (!instance->served && model->queue.count)
+		return false;
+	int64_t residence = (int64_t)(2e6 * habit_load_s(model));
+	residence = residence > RESIDENCE_US ? residence : RESIDENCE_US;
+	return kind != REMOVE_OVERDUE || a->now - instance->ready_at >= residence;
+}
+
+static struct candidate weigh(const struct arbiter *a, const struct want *want,
+                              struct instance *instance)
+{
+	const struct model *model = model_row(a, instance->model);
+	struct amount held = ledger_held_by(instance);
+	struct candidate c = { .instance = instance, .bytes = (double)amount_total(&held) };
+	double load = habit_load_s(model);
+
+	if (!instance_busy(instance) && !model->queue.count) {
+		c.regret = regret_idle(a, model);
+		return c;
+	}
+	c.drain_s = regret_drain_s(a, instance);
+	double away = c.drain_s + habit_load_s(want->model) + regret_queue_s(a, want->model) + load;
+	c.regret = habit_class_weight(model) * load + (double)model->waits_weight * away +
+	           c.drain_s * (double)want->model->waits_weight;
+	return c;
+}
+
+/* Cheapest a byte first, so that the search finds a good set at once. */
+static uint32_t candidates(const struct arbiter *a, const struct want *want, enum removal_kind kind,
+                           struct candidate *out)
+{
+	uint32_t count = 0;
+
+	INSTANCES_LIVE(a, i) {
+		if (!may_go(a, want, i, kind))
+			continue;
+		struct candidate c = weigh(a, want, i);
+		uint32_t at = count < CANDIDATES_MAX ? count++ : CANDIDATES_MAX;
+		while (at > 0 && c.regret * out[at - 1].bytes < out[at - 1].regret * c.bytes) {
+			if (at < CANDIDATES_MAX)
+				out[at] = out[at - 1];
+			at--;
+		}
+		if (at < CANDIDATES_MAX)
+			out[at] = c;
+	}
+	return count;
+}
+
+/* ---- the least set ---- */
+
+struct search {
+	const struct arbiter *a;
+	const struct want *want;
+	const struct candidate *candidate;
+	uint32_t count;
+	uint32_t nodes;
+	bool found;
+	double best;
+	uint32_t best_set;
+};
+
+static bool frees(const struct search *s, const struct outlook *outlook)
+{
+	struct verdict verdict;
+
+	return place_admits(s->a, s->want, outlook, &verdict);
+}
+
+/* With or without the candidate at `at`, and so on: without is tried only where with was not needed. */
+static void search(struct search *s, struct outlook *outlook, uint32_t at, uint32_t set, double regret,
+                   uint32_t size)
+{
+	if (at == s->count || size == REMOVAL_MAX || ++s->nodes > NODES_MAX)
+		return;
+	double with = regret + s->candidate[at].regret;
+	if (!s->found || with < s->best) {
+		outlook_remove(outlook, s->candidate[at].instance);
+		if (frees(s, outlook)) {
+			s->found = true;
+			s->best = with;
+			s->best_set = set | UINT32_C(1) << at;
+		} else {
+			search(s, outlook, at + 1, set | UINT32_C(1) << at, with, size + 1);
+		}
+		outlook_restore(outlook, s->candidate[at].instance);
+	}
+	search(s, outlook, at + 1, set, regret, size);
+}
+
+struct removal regret_choose(const struct arbiter *a, const struct want *want,
+                             const struct outlook *coming, enum removal_kind kind)
+{
+	struct candidate found[CANDIDATES_MAX];
+	struct outlook outlook = *coming;
+	struct removal removal = { 0 };
+	struct search s = { .a = a, .want = want, .candidate = found };
+
+	if (!want->may_evict)
+		return removal;
+	s.count = candidates(a, want, kind, found);
+	/* Most often all together are not enough, which is known at once. */
+	for (uint32_t i = 0; i < s.count; i++)
+		outlook_remove(&outlook, found[i].instance);
+	if (!s.count || !frees(&s, &outlook))
+		return removal;
+	outlook = *coming;
+	search(&s, &outlook, 0, 0, 0, 0);
+	if (!s.found)
+		return removal;
+	for (uint32_t i = 0; i < s.count; i++) {
+		if (!(s.best_set >> i & 1))
+			continue;
+		removal.victim[removal.count++] = found[i].instance;
+		if (found[i].drain_s > removal.drain_s)
+			removal.drain_s = found[i].drain_s;
+	}
+	removal.regret = s.best;
+	return removal;
+}
+
+struct instance *regret_cheapest(const struct arbiter *a, const struct model *except, bool with_queue)
+{
+	struct instance *cheapest = NULL;
+	double least = 0;
+	bool least_waits = false;
+
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		bool waits = model->queue.count > 0;
+		if (i->state != INSTANCE_READY || model == except || instance_busy(i) ||
+		    model_pinned(model) || model->spec.flags & MODEL_RESERVATION ||
+		    (waits && !with_queue))
+			continue;
+		struct amount held = ledger_held_by(i);
+		double bytes = (double)amount_total(&held);
+		double regret = regret_idle(a, model) / (bytes > 1 ? bytes : 1);
+		bool better = waits != least_waits ? !waits : regret < least;
+		if (cheapest && !better)
+			continue;
+		cheapest = i;
+		least = regret;
+		least_waits = waits;
+	}
+	return cheapest;
+}

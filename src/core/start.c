@@ -1,0 +1,224 @@
+#include "core/start.h"
+
+#include "core/habit.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "core/regret.h"
+#include "core/request.h"
+
+static const double age_s = 400;         /* a request gains 1 in this time */
+static const double short_s = 3;         /* nothing counts as shorter */
+static const double active_most = 2, active_most_interactive = 3, bandwidth_free = 0.35;
+static const double backfill = 1.2;
+
+bool model_is_reservation(const struct model *model)
+{
+	return model->spec.flags & MODEL_RESERVATION;
+}
+
+double request_weight(const struct request *request)
+{
+	double weight = request->spec.weight_milli ? request->spec.weight_milli / 1000.0 : 1;
+
+	return weight * (double)class_weight(request->spec.priority);
+}
+
+double request_waited_s(const struct arbiter *a, const struct request *request)
+{
+	return habit_seconds(a->now - request->arrived_at);
+}
+
+void offer_put(struct offer *offers, uint32_t *count, const struct offer *offer)
+{
+	uint32_t at = *count < OFFERS_MAX ? (*count)++ : OFFERS_MAX;
+
+	while (at > 0 && offer->worth > offers[at - 1].worth) {
+		if (at < OFFERS_MAX)
+			offers[at] = offers[at - 1];
+		at--;
+	}
+	if (at < OFFERS_MAX)
+		offers[at] = *offer;
+}
+
+struct outlook start_coming(const struct arbiter *a)
+{
+	struct outlook coming;
+
+	outlook_now(a, &coming);
+	INSTANCES_LIVE(a, i)
+		if (i->state >= INSTANCE_STOPPING)
+			outlook_remove(&coming, i);
+	return coming;
+}
+
+bool start_above(const struct arbiter *a, bool projected, int64_t permille)
+{
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
+		int64_t used = a->unreclaimable[pool];
+		INSTANCES_LIVE(a, i) {
+			int64_t own = amount_in_pool(&i->own, pool);
+			int64_t base = amount_in_pool(&i->base, pool);
+			if (i->state >= INSTANCE_STOPPING)
+				used -= projected ? own : 0;
+			else if (i->state == INSTANCE_LOADING && projected && base > own)
+				used += base - own;
+		}
+		if (used > a->capacity[pool] / 1000 * permille)
+			return true;
+	}
+	return false;
+}
+
+bool start_leaving(const struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i)
+		if (i->state >= INSTANCE_STOPPING)
+			return true;
+	return false;
+}
+
+static double bandwidth(const struct model *model)
+{
+	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
+}
+
+/* Would one more active model slow all more than it does? */
+static bool is_crowded(const struct arbiter *a, const struct model *model,
+                       const struct request *request)
+{
+	double active = 0;
+	double most = request->spec.priority == PRIORITY_INTERACTIVE ? active_most_interactive
+	                                                             : active_most;
+
+	if (model_is_reservation(model) || bandwidth(model) <= bandwidth_free ||
+	    instance_busy(model_instance(a, model)))
+		return false;
+	INSTANCES_LIVE(a, i)
+		if (instance_busy(i) && !model_is_reservation(model_row(a, i->model)))
+			active += bandwidth(model_row(a, i->model));
+	return active > 0 && active + bandwidth(model) > most;
+}
+
+static struct offer best_request(const struct arbiter *a, struct model *model)
+{
+	struct offer best = { .model = model, .worth = -1 };
+	uint32_t seen = 0;
+
+	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	     r = request_link(a, r->next), seen++) {
+		double worth = request_weight(r) / (habit_service_s(model, r) + short_s) +
+		               request_waited_s(a, r) / age_s;
+		if (r->spec.kind != REQUEST_INFER || worth <= best.worth)
+			continue;
+		best.request = r;
+		best.worth = worth;
+	}
+	return best;
+}
+
+bool start_finish_load(struct arbiter *a)
+{
+	MODELS_STIRRING(a, model) {
+		const struct instance *instance = model_instance(a, model);
+		uint32_t seen = 0;
+
+		if (!instance || instance->state != INSTANCE_READY)
+			continue;
+		for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+		     r = request_link(a, r->next), seen++) {
+			if (r->spec.kind != REQUEST_LOAD)
+				continue;
+			request_done(a, r);
+			return true;
+		}
+	}
+	return false;
+}
+
+static double longest_run_s(const struct arbiter *a)
+{
+	double longest = 0;
+
+	INSTANCES_LIVE(a, i) {
+		double left = regret_drain_s(a, i);
+		longest = left > longest ? left : longest;
+	}
+	return longest;
+}
+
+static bool anything_moves(const struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_LOADING || instance_busy(i))
+			return true;
+	return false;
+}
+
+/* No room for it to run: somebody idle goes, or it waits for those that run. True: something was done. */
+static bool make_way(struct arbiter *a, const struct want *want, const struct verdict *verdict)
+{
+	struct outlook coming = start_coming(a);
+	struct verdict then;
+	bool moves = anything_moves(a);
+
+	if (place_admits(a, want, &coming, &then))
+		return false; /* what leaves is enough */
+	if (want->head->spec.flags & REQUEST_NO_EVICT)
+		return false;
+	struct instance *victim = regret_cheapest(a, want->model, !moves);
+	if (victim) {
+		place_evict(a, want, victim, REASON_ROOM, verdict);
+		return true;
+	}
+	return !moves && place_refuse_hopeless(a, want, &coming);
+}
+
+static uint32_t starts(const struct arbiter *a, struct offer offers[OFFERS_MAX])
+{
+	uint32_t count = 0;
+
+	MODELS_STIRRING(a, model) {
+		if (!place_wants_dispatch(a, model))
+			continue;
+		struct offer offer = best_request(a, model);
+		if (offer.request)
+			offer_put(offers, &count, &offer);
+	}
+	return count;
+}
+
+bool start_request(struct arbiter *a)
+{
+	struct offer offers[OFFERS_MAX];
+	struct outlook now;
+	double fill_s = -1; /* somebody better waits for room: only what ends before he can get it */
+	uint32_t count = starts(a, offers);
+
+	if (!count || (start_above(a, false, 985) && (anything_moves(a) || start_leaving(a))))
+		return false;
+	outlook_now(a, &now);
+	for (uint32_t i = 0; i < count; i++) {
+		struct model *model = offers[i].model;
+		struct request *request = offers[i].request;
+		struct want want = place_want(a, model, request);
+		struct verdict verdict;
+
+		model->wait_reason = REASON_SLOTS;
+		if (is_crowded(a, model, request))
+			continue;
+		if (fill_s >= 0 && backfill * habit_service_s(model, request) > fill_s)
+			continue;
+		if (amount_total(&want.need) == 0 || place_admits(a, &want, &now, &verdict)) {
+			request_dispatch(a, want.instance, request);
+			return true;
+		}
+		model->wait_reason = verdict.binds;
+		model->wait_pool = verdict.pool;
+		if (make_way(a, &want, &verdict))
+			return true;
+		if (fill_s < 0)
+			fill_s = longest_run_s(a);
+	}
+	return false;
+}
