@@ -14,6 +14,9 @@
 /* More than this in one turn, and reading sockets would wait too long. */
 enum { EVENTS_PER_TURN = 4096, ACTIONS_PER_STEP = 64 };
 
+/* The keeper holds no more; and the more there may be, the smaller are the amounts that can be summed. */
+enum { ENGINES_MAX = 2048 };
+
 static int64_t clock_us(clockid_t clock)
 {
 	struct timespec now;
@@ -94,6 +97,9 @@ static void step(struct shell *shell, const struct event *event)
 {
 	enum step more;
 	int64_t began_us = shell_now_us();
+	const struct arbiter_counters *counters = arbiter_counters(shell->arbiter);
+	uint64_t impossible = counters->invalid_events;
+	uint32_t type = event->type;
 
 	if (shell->recorder)
 		recorder_event(shell->recorder, event);
@@ -106,6 +112,8 @@ static void step(struct shell *shell, const struct event *event)
 		for (uint32_t i = 0; i < shell->actions.count; i++)
 			shell_carry_out(shell, &shell->actions.items[i]);
 	} while (more == STEP_MORE);
+	if (counters->invalid_events != impossible)
+		log_error("event %u was impossible and had no effect: a bug", type);
 	shell->last_step_us = shell_now_us();
 	api_on_step(shell->api, shell->last_step_us - began_us);
 }
@@ -229,10 +237,12 @@ bool shell_plan(struct shell *shell, uint32_t model, struct plan *out)
 
 int shell_make_arbiter(struct shell *shell, struct err *err)
 {
+	uint32_t engines = (uint32_t)shell->conf->limit_models + 16;
+
 	shell->limits = (struct arbiter_limits){
 		.models = (uint32_t)shell->conf->limit_models,
 		.requests = (uint32_t)shell->conf->limit_requests,
-		.instances = (uint32_t)shell->conf->limit_models + 16,
+		.instances = engines < ENGINES_MAX ? engines : ENGINES_MAX,
 		.leases = (uint32_t)shell->conf->limit_leases,
 	};
 	size_t bytes = arbiter_bytes(&shell->limits);
@@ -241,6 +251,8 @@ int shell_make_arbiter(struct shell *shell, struct err *err)
 		return err_set(err, -ENOMEM, "the arbiter's tables (%zu bytes); try smaller limits",
 		               bytes);
 	shell->arbiter = arbiter_init(block, &shell->limits);
+	if (arbiter_bytes_max(shell->arbiter) < shell->sample.total_bytes)
+		return err_set(err, -ERANGE, "limits.models: too many for a machine of this size; try: 1024");
 	shell->actions.items = xcalloc(ACTIONS_PER_STEP, sizeof(struct action));
 	shell->actions.capacity = ACTIONS_PER_STEP;
 	shell->instance_capacity = shell->limits.instances;

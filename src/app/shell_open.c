@@ -122,6 +122,14 @@ static int read_machine(struct shell *shell, struct err *err)
 	return 0;
 }
 
+/* What a configuration or a file's header says may be beyond what the arbiter counts in: as good as infinite. */
+static int64_t countable(const struct shell *shell, int64_t bytes)
+{
+	int64_t most = arbiter_bytes_max(shell->arbiter);
+
+	return bytes < most ? bytes : most;
+}
+
 void shell_push_machine(struct shell *shell)
 {
 	const struct conf *conf = shell->conf;
@@ -129,15 +137,18 @@ void shell_push_machine(struct shell *shell)
 	struct event_machine *machine = &event.machine;
 
 	machine->pools = 1;
-	machine->pool[0] = (struct pool_spec){ shell->sample.total_bytes, shell->reserve_bytes };
+	machine->pool[0] = (struct pool_spec){ shell->sample.total_bytes,
+		                               countable(shell, shell->reserve_bytes) };
 	if (shell->has_cgroup_limit) {
 		machine->views = 1;
 		machine->view[0].cap_bytes = shell->sample.cgroup_limit_bytes;
 		machine->view[0].foreign_bytes = shell_cgroup_foreign(shell, &shell->sample);
 		machine->view[0].mask = VIEW_BIT(0, USE_HOST);
 	}
-	machine->limit_bytes =
-	        conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes;
+	/* One that the machine does not reach is none. */
+	bool limited = conf->memory_limit_bytes != CONF_AUTO &&
+	               conf->memory_limit_bytes < shell->sample.total_bytes;
+	machine->limit_bytes = limited ? conf->memory_limit_bytes : INT64_MAX;
 	machine->margin_permille = (int32_t)conf->memory_margin_permille;
 	machine->policy = conf->policy;
 	shell_push(shell, &event);
@@ -151,12 +162,25 @@ void shell_push_machine(struct shell *shell)
 	shell_push(shell, &event);
 }
 
+static void make_countable(const struct shell *shell, struct amount *amount)
+{
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			amount->bytes[pool][use] = countable(shell, amount->bytes[pool][use]);
+}
+
 void shell_push_model(struct shell *shell, uint32_t model)
 {
 	struct event event = shell_event(EVENT_MODEL);
+	struct model_spec *spec = &event.model.spec;
 
 	event.model.model = model;
-	event.model.spec = shell->catalogue.rows[model].spec;
+	*spec = shell->catalogue.rows[model].spec;
+	make_countable(shell, &spec->base);
+	make_countable(shell, &spec->per_request);
+	make_countable(shell, &spec->peak);
+	make_countable(shell, &spec->sigma);
+	make_countable(shell, &spec->lower);
 	shell_push(shell, &event);
 }
 

@@ -16,6 +16,10 @@
 #define LIVE EFFECT_LIVE
 #define DRAIN EFFECT_DRAIN
 #define RESTART EFFECT_RESTART
+
+/* Beyond all sense, and far from where sums would overflow: a hundred years, a pebibyte. */
+#define LONGEST (INT64_C(36525) * 86400 * 1000000)
+#define LARGEST (INT64_C(1) << 50)
 #define END { .key = NULL }
 
 enum { TOKENS_MAX = 1 << 28 };
@@ -85,13 +89,13 @@ static const struct field compact_fields[] = {
 static const struct section compact_section = { .title = "memory.compact", .fields = compact_fields };
 
 static const struct field memory_fields[] = {
-	{ "limit", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_limit_bytes), .min = 1, .max = INT64_MAX,
+	{ "limit", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_limit_bytes), .min = 1, .max = LARGEST,
 	  .fallback = "auto",
 	  .help = "Never claim more than this for models. auto: what the machine has." },
 	{ "margin", FIELD_PERCENT, LIVE, FIELD_AUTO, CONF(memory_margin_permille), .max = 900,
 	  .fallback = "auto",
 	  .help = "Kept free when a model is let in. auto: as much as measurements have been off." },
-	{ "reserve", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_reserve_bytes), .max = INT64_MAX,
+	{ "reserve", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_reserve_bytes), .max = LARGEST,
 	  .fallback = "auto", .help = "Bytes that always stay free. auto: by the kind of machine." },
 	{ "compact", FIELD_GROUP, LIVE, .section = &compact_section,
 	  .help = "Gathering memory into large pages." },
@@ -179,7 +183,7 @@ static const struct section alias_section = {
 
 static const struct field experts_fields[] = {
 	{ "resident", FIELD_SIZE, DRAIN, FIELD_UNBUILT, MODEL(experts_resident_bytes),
-	  .max = INT64_MAX, .help = "Most bytes of expert weights kept in memory." },
+	  .max = LARGEST, .help = "Most bytes of expert weights kept in memory." },
 	END,
 };
 static const struct section experts_section = {
@@ -219,7 +223,7 @@ static const struct field model_fields[] = {
 	{ "kv", FIELD_CHOICE, DRAIN, MODEL(kv), .choices = kv_ways, .fallback = "lazy",
 	  .help = "lazy: memory follows what conversations fill; fixed: all of it at the start. "
 	          "lazy means fixed until it is built." },
-	{ "kv_keep", FIELD_SIZE, LIVE, FIELD_UNBUILT, MODEL(kv_keep_bytes), .max = INT64_MAX,
+	{ "kv_keep", FIELD_SIZE, LIVE, FIELD_UNBUILT, MODEL(kv_keep_bytes), .max = LARGEST,
 	  .help = "Conversations saved when the model has to go." },
 	{ "args", FIELD_ARGS, DRAIN, MODEL(args),
 	  .help = "Further arguments of the engine: a list, or a string split as a shell would, without "
@@ -236,20 +240,20 @@ static const struct field model_fields[] = {
 	{ "autoload", FIELD_BOOL, LIVE, MODEL(autoload), .fallback = "true",
 	  .help = "false: a request does not load it; only `cotenant load` does." },
 	{ "unload_after", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER, MODEL(unload_after_us),
-	  .max = INT64_MAX, .fallback = "never",
+	  .max = LONGEST, .fallback = "never",
 	  .help = "Idle time after which it goes. never: only when its room is needed." },
 	{ "stall_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER,
-	  MODEL(stall_timeout_us), .min = 1, .max = INT64_MAX, .fallback = "5m",
+	  MODEL(stall_timeout_us), .min = 1, .max = LONGEST, .fallback = "5m",
 	  .help = "How long an engine may go without progress before it counts as stuck." },
 	{ "drain_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED, MODEL(drain_timeout_us),
-	  .max = INT64_MAX, .fallback = "10m",
+	  .max = LONGEST, .fallback = "10m",
 	  .help = "How long an unload waits for running requests." },
 	{ "queue", FIELD_INT, LIVE, FIELD_INHERITED, MODEL(queue), .min = 1, .max = 1048576,
 	  .fallback = "256", .help = "Requests that may wait for this model." },
 	{ "reply", FIELD_INT, LIVE, FIELD_INHERITED, MODEL(reply_tokens), .min = 1, .max = TOKENS_MAX,
 	  .fallback = "2048", .help = "Tokens an answer is expected to have where the request does not say." },
 	{ "early_headers_after", FIELD_DURATION, LIVE, FIELD_INHERITED, MODEL(early_headers_after_us),
-	  .max = INT64_MAX, .fallback = "10s",
+	  .max = LONGEST, .fallback = "10s",
 	  .help = "A streaming request hears 200 and keep-alives from then on." },
 	{ "aliases", FIELD_STRINGS, LIVE, MODEL(aliases), .refuse = rule_pattern,
 	  .help = "Other names clients may use; * stands for anything." },
@@ -276,7 +280,7 @@ static const struct field model_fields[] = {
 	{ "url", FIELD_STRING, DRAIN, FIELD_UNBUILT, MODEL(url), .help = "A server already running." },
 	{ "health", FIELD_STRING, DRAIN, MODEL(health), .refuse = rule_path, .fallback = "/health",
 	  .help = "engine: command: the path that answers 200 once it is ready." },
-	{ "footprint", FIELD_SIZE, LIVE, MODEL(footprint_bytes), .max = INT64_MAX,
+	{ "footprint", FIELD_SIZE, LIVE, MODEL(footprint_bytes), .max = LARGEST,
 	  .help = "The memory it takes, where you know better than the estimate." },
 	{ "listen", FIELD_OPAQUE, DRAIN, FIELD_UNBUILT, .help = "comfyui: an address of its own." },
 	{ "models_dir", FIELD_PATH, DRAIN, FIELD_UNBUILT, MODEL(models_dir),
@@ -333,7 +337,7 @@ static const struct field root_fields[] = {
 	{ "defaults", FIELD_GROUP, LIVE, CONF(defaults), .section = &defaults_section,
 	  .help = "What models are given that do not say otherwise." },
 	{ "adopt_window", FIELD_DURATION, LIVE, FIELD_UNBUILT, CONF(adopt_window_us),
-	  .max = INT64_MAX, .fallback = "0s", .help = "How long engines outlive a daemon that died." },
+	  .max = LONGEST, .fallback = "0s", .help = "How long engines outlive a daemon that died." },
 	{ "socket", FIELD_GROUP, RESTART, .section = &socket_section,
 	  .help = "Who else may reach the control socket." },
 	{ "hosts", FIELD_STRINGS, LIVE, CONF(hosts), .refuse = rule_host,

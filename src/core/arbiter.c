@@ -90,6 +90,11 @@ struct arbiter *arbiter_init(void *block, const struct arbiter_limits *limits)
 	return a;
 }
 
+int64_t arbiter_bytes_max(const struct arbiter *a)
+{
+	return a->bytes_max;
+}
+
 /* ---- events ---- */
 
 static void measured(struct instance *instance, const struct event *event)

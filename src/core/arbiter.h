@@ -57,6 +57,9 @@ enum step {
 	STEP_MORE, /* `out` is full: carry it out and call again with event NULL before the next event */
 };
 
+/* The largest amount of bytes that an event may name: the sums over its tables stay exact. */
+int64_t arbiter_bytes_max(const struct arbiter *arbiter);
+
 /*
  * Take one event and append what is to be done to `out` (count is not reset).
  * Total: an event that names a dead or impossible thing changes nothing and is

@@ -292,6 +292,14 @@ def test_reload_takes_a_new_reserve_and_fits_contexts_anew(start):
     assert models(daemon)["a"]["context"] < whole
 
 
+def test_numbers_beyond_all_memory_do_no_harm(start):
+    daemon = start({"a": real("tiny.gguf"), "huge": fake(footprint_mib=900 << 20)}, memory={"limit": "900TiB"},
+                   limits={"models": 65536})
+    assert chat(daemon, "a").status == 200
+    assert chat(daemon, "huge").status == 507
+    assert "impossible" not in daemon.tail()
+
+
 def test_many_reloads_at_once_are_all_answered(start):
     daemon = start({"a": real("tiny.gguf")})
     rewrite(daemon, {"a": real("tiny.gguf"), "b": real("alpha.gguf")})
