@@ -160,6 +160,7 @@ struct api *api_new(const struct api_options *options, const struct api_host *ho
 	api->host = *host;
 	api->names = (struct names){ api, model_name };
 	list_init(&api->followers);
+	list_init(&api->log_followers);
 	list_init(&api->commands);
 	list_init(&api->queries);
 	list_init(&api->reloads);
@@ -173,6 +174,7 @@ void api_free(struct api *api)
 	if (!api)
 		return;
 	events_end(api);
+	logs_end(api);
 	commands_end(api);
 	queries_end(api);
 	reloads_end(api);

@@ -98,6 +98,8 @@ void api_on_decision(struct api *api, const struct decision *decision);
 void api_on_request_end(struct api *api, const struct exchange_end *end);
 /* The number of the newest decision about that request, as far as it is among the last; 0 = none. */
 uint64_t api_decision_of(const struct api *api, uint64_t request);
+/* What an engine of the model printed (supervisor_events.on_log). */
+void api_on_log(struct api *api, const char *model, struct str text);
 /* How long one arbiter_step() took. */
 void api_on_step(struct api *api, int64_t us);
 

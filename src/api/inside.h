@@ -21,16 +21,18 @@ struct api {
 	struct metrics metrics;
 	struct past past;
 	struct list followers; /* event streams */
+	struct list log_followers;
 	struct list commands;  /* loads, unloads, stops that wait for a verdict */
 	struct list queries;   /* history on the store's thread */
 	struct list reloads;   /* whose callers wait for what came of them */
-	uint32_t follower_count;
+	uint32_t follower_count, log_follower_count;
 };
 
 /* One endpoint; `name` is the decoded segment of the path where the route has one, else "". */
 typedef void api_handler(struct api *api, struct call *call, const char *name);
 
-api_handler handle_models, handle_model, handle_logs;                     /* model.c */
+api_handler handle_models, handle_model;                                  /* model.c */
+api_handler handle_logs;                                                  /* logs.c */
 api_handler handle_load, handle_unload, handle_stop, handle_pin, handle_unpin; /* command.c */
 api_handler handle_plan, handle_why, handle_decisions;                    /* why.c */
 api_handler handle_requests, handle_request, handle_cancel;               /* requests.c */
@@ -80,6 +82,7 @@ void keep_request(struct api *api, const struct past_request *row);
 
 void events_publish(struct api *api, const struct decision *decision); /* events.c */
 void events_end(struct api *api);
+void logs_end(struct api *api);                                        /* logs.c */
 bool commands_cancel(struct api *api, uint64_t sequence);              /* command.c */
 void commands_end(struct api *api);                                    /* command.c */
 void queries_end(struct api *api);                                     /* history.c */

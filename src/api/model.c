@@ -229,20 +229,3 @@ void handle_model(struct api *api, struct call *call, const char *name)
 	json_object_set_new(json, "estimate", estimate ? estimate_json(estimate) : json_null());
 	api_reply(call, 200, json);
 }
-
-void handle_logs(struct api *api, struct call *call, const char *name)
-{
-	struct model_view model;
-	char json[4];
-
-	uint32_t index = api_resolve(api, call, name, &model);
-	if (index == MODEL_NONE)
-		return;
-	const struct conf_model *conf = api_conf_model(api, index);
-	struct str log = conf ? supervisor_log(api->options.supervisor, conf) : (struct str){ "", 0 };
-	if (call_parameter(call, "json", json, sizeof(json)))
-		api_reply(call, 200,
-		          json_pack("{s:s, s:o}", "model", model.spec->name, "text", json_lossy(log)));
-	else
-		call_reply(call, 200, "text/plain; charset=utf-8", log);
-}

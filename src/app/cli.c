@@ -48,18 +48,28 @@ static const struct group groups[] = {
 	for (size_t g = 0; g < GROUPS; g++)                                                      \
 		for (const struct cli_verb *const *at = groups[g].verbs; *at; at++)
 
-static void put_plain(FILE *to, const char *text)
+static void put_bytes(FILE *to, struct str text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	for (size_t i = 0; i < text.length; i++) {
+		unsigned char c = (unsigned char)text.data[i];
 		bool control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
 		putc(control ? '?' : c, to);
 	}
 }
 
+static void put_plain(FILE *to, const char *text)
+{
+	put_bytes(to, str_from(text));
+}
+
 void cli_put(const char *text)
 {
 	put_plain(stdout, text);
+}
+
+void cli_put_str(struct str text)
+{
+	put_bytes(stdout, text);
 }
 
 int cli_fail(int code, const char *command, const char *format, ...)

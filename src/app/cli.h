@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/str.h"
+
 /*
  * cli - the command line: a table of verbs.
  *
@@ -79,6 +81,7 @@ int cli_fail(int code, const char *command, const char *format, ...)
 
 /* `text` to stdout with control bytes shown as '?', so that a peer cannot write to the terminal. */
 void cli_put(const char *text);
+void cli_put_str(struct str text);
 
 /* serve.c: the daemon. */
 int cmd_serve(int argc, char **argv);
@@ -88,7 +91,8 @@ extern const struct cli_verb verb_ps, verb_ls, verb_show;                    /* 
 extern const struct cli_verb verb_load, verb_unload, verb_stop;              /* cli_command.c */
 extern const struct cli_verb verb_pin, verb_unpin, verb_reload, verb_cancel; /* cli_command.c */
 extern const struct cli_verb verb_plan, verb_why;                            /* cli_why.c */
-extern const struct cli_verb verb_events, verb_history, verb_logs;           /* cli_events.c */
+extern const struct cli_verb verb_events, verb_history;                      /* cli_events.c */
+extern const struct cli_verb verb_logs;                                      /* cli_logs.c */
 extern const struct cli_verb verb_run;                                       /* cli_run.c */
 extern const struct cli_verb verb_top;                                       /* cli_top.c */
 extern const struct cli_verb verb_memory;                                    /* cli_memory.c */

@@ -200,39 +200,3 @@ const struct cli_verb verb_history = {
 	.asks = true,
 	.run = run_history,
 };
-
-/* ---- logs ---- */
-
-static int run_logs(const struct cli_args *args)
-{
-	struct client_reply reply;
-
-	char *path = client_path("/api/v1/models/", args->operand[0], args->json ? "/logs?json=1" : "/logs");
-	int code = client_ask(args, "GET", path, NULL, CLIENT_QUICK_MS, &reply);
-	free(path);
-	if (code != CLI_DONE)
-		return code;
-	if (reply.status == 200)
-		cli_put(buf_cstr(&reply.body));
-	else
-		code = client_refused(args, &reply);
-	if (code == CLI_DONE && args->json)
-		putchar('\n');
-	buf_release(&reply.body);
-	return code;
-}
-
-const struct cli_verb verb_logs = {
-	.name = "logs",
-	.operands = "MODEL",
-	.summary = "the last lines a model's engine printed",
-	.help = "Prints the last lines (at most 64 KiB) that the model's engine printed, also after it\n"
-	        "ended.\n\n"
-	        "Examples:\n"
-	        "  cotenant logs chat",
-	.least = 1,
-	.most = 1,
-	.reads = true,
-	.asks = true,
-	.run = run_logs,
-};

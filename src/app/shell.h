@@ -156,6 +156,7 @@ void shell_api_host(struct shell *shell, struct api_host *out);
 void shell_supervisor_events(struct shell *shell, struct supervisor_events *out);
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes);
 void shell_run_posted(struct shell *shell);
+void shell_tell_secrets(struct shell *shell); /* what no engine's log may show */
 void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec);
 
 /* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again.

@@ -381,6 +381,25 @@ static void on_gone(void *ctx, struct id instance, const struct ending *ending)
 	sampler_pace(shell->sampler, PACE_RELEASE);
 }
 
+static void on_log(void *ctx, const char *model, struct str text)
+{
+	struct shell *shell = ctx;
+
+	if (shell->api)
+		api_on_log(shell->api, model, text);
+}
+
+void shell_tell_secrets(struct shell *shell)
+{
+	const struct conf *conf = shell->conf;
+	const char **keys = xcalloc(conf->key_count + 1, sizeof(*keys));
+
+	for (size_t i = 0; i < conf->key_count; i++)
+		keys[i] = conf->keys[i].key;
+	supervisor_set_secrets(shell->supervisor, keys, conf->key_count);
+	free(keys);
+}
+
 void shell_supervisor_events(struct shell *shell, struct supervisor_events *out)
 {
 	*out = (struct supervisor_events){
@@ -390,5 +409,6 @@ void shell_supervisor_events(struct shell *shell, struct supervisor_events *out)
 		.on_ready = on_ready,
 		.on_ended = on_ended,
 		.on_gone = on_gone,
+		.on_log = on_log,
 	};
 }

@@ -187,19 +187,26 @@ void shell_push_model(struct shell *shell, uint32_t model)
 static int open_engines(struct shell *shell, struct keeper *keeper, struct err *err)
 {
 	struct supervisor_events events;
+	char logs[DIR_PATH_MAX + 8];
+	struct err no_logs = { 0 };
 
 	shell->keeper = keeper;
+	snprintf(logs, sizeof(logs), "%s/logs", shell->state_dir);
+	if (dirs_make(logs, &no_logs) < 0)
+		log_warn("engines' logs are kept in memory alone: %s", no_logs.text);
 	shell_supervisor_events(shell, &events);
 	shell->supervisor = supervisor_new(
 	        &(struct supervisor_options){
 	                .loop = &shell->loop,
 	                .keeper = keeper,
 	                .socket_dir = shell->runtime_dir,
+	                .log_dir = no_logs.text[0] ? NULL : logs,
 	                .instances_max = shell->instance_capacity,
 	        },
 	        &events);
 	if (!shell->supervisor)
 		return err_set(err, -ENOMEM, "engines cannot be supervised");
+	shell_tell_secrets(shell);
 	return 0;
 }
 
@@ -432,6 +439,7 @@ static void tear_down(struct shell *shell)
 	store_close(shell->store, STORE_CLOSE_MS);
 	shell_run_posted(shell);
 	api_free(shell->api);
+	shell->api = NULL; /* engines' last words come after it */
 	sampler_close(shell->sampler);
 	keeper_close(shell->keeper);
 	supervisor_free(shell->supervisor);

@@ -160,6 +160,7 @@ static void apply(struct shell *shell, struct reload *reload)
 	shell->room_bytes = reload->room_bytes;
 	shell->reserve_bytes = shell_reserve(&reload->facts, shell->conf);
 	gateway_reconfigure(shell->gateway, shell->conf);
+	shell_tell_secrets(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i);

@@ -8,7 +8,9 @@
 
 #include "base/list.h"
 #include "engine/adapter.h"
+#include "engine/log_file.h"
 #include "engine/log_tail.h"
+#include "engine/redactor.h"
 #include "engine/supervisor.h"
 
 /*
@@ -27,6 +29,7 @@ struct model_record {
 	struct list node;
 	char *name;
 	struct log_tail log;
+	struct log_file *file;    /* NULL: in memory alone */
 };
 
 struct instance {
@@ -56,6 +59,7 @@ struct instance {
 
 	uv_poll_t *log_poll;      /* NULL: the log has ended */
 	int log_fd;
+	struct redactor redactor;
 	uint64_t log_start;       /* position in the record's log where this life begins */
 	size_t line_length;       /* LOADING: the line that is coming in, its beginning */
 	char line[400];
@@ -71,11 +75,13 @@ struct supervisor {
 	struct supervisor_options options;
 	struct supervisor_events events;
 	char *socket_dir;
+	char *log_dir;            /* NULL: no files */
 	char *directory;          /* working directory of engines: ours */
 	struct list instances;
 	uint32_t instance_count;
 	struct list records;
 	uint64_t next_spawn_id;
+	struct words secrets;     /* no log may show them */
 };
 
 /* instance_load.c: from the first question to readiness. */
@@ -86,6 +92,8 @@ void instance_stop_asking(struct instance *instance);
 int instance_open_log(struct instance *instance, int *out_write_fd);
 void instance_read_log(struct instance *instance); /* all that is there now */
 void instance_close_log(struct instance *instance);
+/* What its log may not show, anew. */
+void instance_learn_secrets(struct instance *instance);
 /* A line of the log said that this is a good moment. */
 void instance_ask_now(struct instance *instance);
 void instance_reached(struct instance *instance, uint32_t permille);

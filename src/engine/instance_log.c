@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -44,6 +46,82 @@ static void scan_lines(struct instance *instance, struct str bytes)
 	}
 }
 
+/* ---- secrets ---- */
+
+static void add_flags(struct redactor *redactor, const struct conf_strings *words)
+{
+	for (size_t i = 0; i < words->count; i++) {
+		const char *word = words->items[i], *equal = strchr(word, '=');
+		if (word[0] != '-')
+			continue;
+		struct str rest, flag = str_cut(str_from(word), '=', &rest);
+		char name[64];
+		if (!str_copy(name, sizeof(name), flag) || !names_secret(name))
+			continue;
+		if (equal)
+			redactor_add(redactor, equal + 1);
+		else if (i + 1 < words->count && words->items[i + 1][0] != '-')
+			redactor_add(redactor, words->items[i + 1]);
+	}
+}
+
+void instance_learn_secrets(struct instance *instance)
+{
+	struct redactor *redactor = &instance->redactor;
+	const struct conf_model *model = instance->model;
+	const struct words *ours = &instance->supervisor->secrets;
+
+	redactor_clear(redactor);
+	redactor_add(redactor, instance->endpoint.key);
+	for (size_t i = 0; i < ours->count; i++)
+		redactor_add(redactor, ours->items[i]);
+	for (size_t i = 0; i < model->env.count; i++)
+		if (names_secret(model->env.items[i].name))
+			redactor_add(redactor, model->env.items[i].value);
+	add_flags(redactor, &model->args);
+	add_flags(redactor, &model->cmd_argv);
+}
+
+/* ---- what comes ---- */
+
+/* Where it goes: the tail in memory, the file, who follows, and the scan for progress. */
+static void take(struct instance *instance, struct str bytes, bool last)
+{
+	const struct supervisor_events *events = &instance->supervisor->events;
+	struct model_record *record = instance->record;
+	struct buf clean = BUF_INIT;
+
+	if (last)
+		redactor_flush(&instance->redactor, &clean);
+	else
+		redactor_feed(&instance->redactor, bytes, &clean);
+	struct str text = buf_str(&clean);
+	if (text.length) {
+		log_tail_append(&record->log, text);
+		if (record->file)
+			log_file_append(record->file, text);
+		if (events->on_log)
+			events->on_log(events->ctx, record->name, text);
+		scan_lines(instance, text);
+	}
+	buf_release(&clean);
+}
+
+/* In the file alone: many lives stand there, one after the other. */
+static void mark_beginning(const struct instance *instance)
+{
+	char line[160], when[32];
+	struct tm utc;
+	time_t now = time(NULL);
+
+	if (!instance->record->file)
+		return;
+	if (!gmtime_r(&now, &utc) || !strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc))
+		return;
+	int length = snprintf(line, sizeof(line), "=== %s %s begins\n", when, instance->name);
+	log_file_append(instance->record->file, (struct str){ line, (size_t)length });
+}
+
 /* False where nothing more comes: it is empty for now, or ended. */
 static bool read_once(struct instance *instance)
 {
@@ -58,9 +136,7 @@ static bool read_once(struct instance *instance)
 		instance_close_log(instance);
 		return false;
 	}
-	struct str text = { bytes, (size_t)length };
-	log_tail_append(&instance->record->log, text);
-	scan_lines(instance, text);
+	take(instance, (struct str){ bytes, (size_t)length }, false);
 	return true;
 }
 
@@ -100,6 +176,7 @@ int instance_open_log(struct instance *instance, int *out_write_fd)
 	instance->log_fd = ends[0];
 	instance->log_start = instance->record->log.total;
 	uv_poll_start(instance->log_poll, UV_READABLE, on_readable);
+	mark_beginning(instance);
 	*out_write_fd = ends[1];
 	return 0;
 }
@@ -113,6 +190,7 @@ void instance_close_log(struct instance *instance)
 {
 	if (!instance->log_poll)
 		return;
+	take(instance, STR(""), true);
 	uv_poll_stop(instance->log_poll);
 	close(instance->log_fd);
 	uv_close((uv_handle_t *)instance->log_poll, free_handle);

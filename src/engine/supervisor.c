@@ -57,6 +57,8 @@ static struct model_record *record_of(struct supervisor *supervisor, const char 
 		return record;
 	record = xcalloc(1, sizeof(*record));
 	record->name = xstrdup(name);
+	if (supervisor->log_dir)
+		record->file = log_file_new(supervisor->options.loop, supervisor->log_dir, name);
 	list_append(&supervisor->records, &record->node);
 	return record;
 }
@@ -76,6 +78,7 @@ static void instance_free(struct instance *instance)
 		unlink(instance->endpoint.path);
 	list_remove(&instance->node);
 	instance->supervisor->instance_count--;
+	redactor_release(&instance->redactor);
 	explicit_bzero(instance->endpoint.key, sizeof(instance->endpoint.key));
 	free(instance);
 }
@@ -185,6 +188,7 @@ struct supervisor *supervisor_new(const struct supervisor_options *options,
 	supervisor->options = *options;
 	supervisor->events = *events;
 	supervisor->socket_dir = xstrdup(options->socket_dir);
+	supervisor->log_dir = options->log_dir ? xstrdup(options->log_dir) : NULL;
 	supervisor->directory = getcwd(NULL, 0);
 	supervisor->next_spawn_id = 1;
 	list_init(&supervisor->instances);
@@ -204,10 +208,13 @@ void supervisor_free(struct supervisor *supervisor)
 	LIST_EACH(node, &supervisor->records) {
 		struct model_record *record = LIST_ENTRY(node, struct model_record, node);
 		list_remove(&record->node);
+		log_file_free(record->file);
 		buf_release(&record->log.kept);
 		free(record->name);
 		free(record);
 	}
+	words_release(&supervisor->secrets);
+	free(supervisor->log_dir);
 	free(supervisor->socket_dir);
 	free(supervisor->directory);
 	free(supervisor);
@@ -345,6 +352,7 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 	supervisor->instance_count++;
 
 	int code = choose_endpoint(instance, order->sequence, err);
+	instance_learn_secrets(instance);
 	if (code == 0)
 		code = start_process(instance, err);
 	if (code < 0)
@@ -442,6 +450,16 @@ bool supervisor_owner(const struct supervisor *supervisor, struct id id, pid_t *
 	*out_pgid = instance->pid;
 	*out_cgroup = NULL;
 	return true;
+}
+
+void supervisor_set_secrets(struct supervisor *supervisor, const char *const *secrets, size_t count)
+{
+	words_release(&supervisor->secrets);
+	supervisor->secrets = (struct words){ 0 };
+	for (size_t i = 0; i < count; i++)
+		words_add(&supervisor->secrets, secrets[i]);
+	LIST_EACH(node, &supervisor->instances)
+		instance_learn_secrets(LIST_ENTRY(node, struct instance, node));
 }
 
 void supervisor_load_bytes(const struct supervisor *supervisor, struct id id, int64_t *out_bytes,

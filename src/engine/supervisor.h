@@ -49,12 +49,15 @@ struct supervisor_events {
 	void (*on_ended)(void *ctx, struct id instance, const struct ending *ending);
 	/* No process of it is left. After this the id is dead here. */
 	void (*on_gone)(void *ctx, struct id instance, const struct ending *ending);
+	/* An engine of the model printed this; secrets are taken out. NULL: nobody listens. */
+	void (*on_log)(void *ctx, const char *model, struct str text);
 };
 
 struct supervisor_options {
 	struct uv_loop_s *loop;
 	struct keeper *keeper;    /* not attached yet: the supervisor does that */
 	const char *socket_dir;   /* 0700, ours: engines' sockets */
+	const char *log_dir;      /* logs are kept there too, rotated; ours. NULL: in memory alone */
 	uint32_t instances_max;
 	uint32_t drain_divisor;   /* 0 or 1: stopping takes the adapters' own times; more: so much less (tests) */
 };
@@ -90,6 +93,12 @@ bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance
 /* For the probe: process group, cgroup (NULL), and the model files it maps. False where it is unknown. */
 bool supervisor_owner(const struct supervisor *supervisor, struct id instance, pid_t *out_pgid,
                       const char **out_cgroup);
+
+/*
+ * What no log may show, besides the keys made for engines and what a model's
+ * `env` and flags name as secret. Copied; replaces what was told before.
+ */
+void supervisor_set_secrets(struct supervisor *supervisor, const char *const *secrets, size_t count);
 
 /* How much of the model's file came in so far, and all of it; 0 and 0 where that is not known. */
 void supervisor_load_bytes(const struct supervisor *supervisor, struct id instance, int64_t *out_bytes,
