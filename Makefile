@@ -19,7 +19,8 @@ demo: ## three models share one memory, with real engines and clients (KEEP=1 le
 e2e: ## end to end with real engines, real clients and faults (ARGS= goes to pytest)
 	@tests/e2e/run -m "not long" $(ARGS)
 
-e2e-long: ## storms, cycles and soaks on top
+e2e-long: ## storms, cycles and soaks on top; the HTTP tests with a newer llhttp
+	@tools/try-newer-llhttp
 	@tests/e2e/run -m long $(ARGS)
 
 fuzz: ## libFuzzer: T=target (default: each in turn), SECS=60
