@@ -147,7 +147,8 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = (uint32_t)context;
 	int code = 0;
-	if (model->file && model->engine == CONF_ENGINE_LLAMA_SERVER)
+	if (model->file && (model->engine == CONF_ENGINE_LLAMA_SERVER ||
+	                    model->engine == CONF_ENGINE_WHISPER_SERVER))
 		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,

@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/units.h"
@@ -43,20 +46,53 @@ static const char *nearest_engine(const struct conf *conf, const char *name)
 	return nearest;
 }
 
+/* The first bytes of a file tell, where its name does not. False: not there, or no file. */
+static bool begins_with(const char *path, const char magic[4])
+{
+	char bytes[4];
+	struct stat file;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return false;
+	bool found = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+	             pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+	             memcmp(bytes, magic, sizeof(bytes)) == 0;
+	close(fd);
+	return found;
+}
+
+static bool is_named(const char *path, const char *end)
+{
+	size_t length = strlen(path), wanted = strlen(end);
+
+	return length > wanted && str_equal_nocase(str_from(path + length - wanted), str_from(end));
+}
+
+/* NULL: it does not tell. */
+static const char *engine_of_file(const char *path)
+{
+	if (is_named(path, ".gguf"))
+		return "llama-server";
+	if (begins_with(path, "lmgg")) /* 0x67676d6c, as it lies in the file */
+		return "whisper-server";
+	return begins_with(path, "GGUF") ? "llama-server" : NULL;
+}
+
 /* False where it was not given and cannot be told. */
 static bool tell_engine(struct conf_model *model, const struct node *node,
                         struct problems *problems)
 {
-	bool gguf = false;
+	const char *engine = NULL;
 
 	if (model->engine_name)
 		return true;
-	if (model->file) {
-		size_t length = strlen(model->file);
-		gguf = length >= 5 && str_equal_nocase(str_from(model->file + length - 5), STR(".gguf"));
-	}
-	if (model->cmd_argv.count || gguf) {
-		model->engine_name = xstrdup(model->cmd_argv.count ? "command" : "llama-server");
+	if (model->cmd_argv.count)
+		engine = "command";
+	else if (model->file)
+		engine = engine_of_file(model->file);
+	if (engine) {
+		model->engine_name = xstrdup(engine);
 		return true;
 	}
 	if (model->file)
@@ -124,6 +160,16 @@ static void check_source(const struct conf_model *model, const struct node *node
 		              conf_engine_name(model->engine));
 }
 
+/* Engines that compute one request at a time: more would wait where nobody sees them. */
+static void check_slots(const struct conf_model *model, const struct node *node,
+                        struct problems *problems)
+{
+	if (model->engine == CONF_ENGINE_WHISPER_SERVER && model->slots > 1)
+		problem_error(problems, check_place(node, "slots"),
+		              "models.%s.slots: %s computes one request at a time; try: slots: 1",
+		              model->name, conf_engine_name(model->engine));
+}
+
 static void check_context(const struct conf_model *model, const struct node *node,
                           struct problems *problems)
 {
@@ -148,6 +194,7 @@ void check_model(struct conf *conf, struct conf_model *model, const struct node 
 	}
 	if (settle_engine(conf, model, node, problems))
 		check_source(model, node, problems);
+	check_slots(model, node, problems);
 	check_context(model, node, problems);
 	if (conf->memory_limit_bytes != CONF_AUTO && !model->pin &&
 	    model->footprint_bytes > conf->memory_limit_bytes)

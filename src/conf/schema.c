@@ -41,7 +41,7 @@ static const struct choice priorities[] = {
 
 const struct choice schema_engine_kinds[] = {
 	{ "llama-server", CONF_ENGINE_LLAMA_SERVER, NULL, NULL },
-	{ "whisper-server", CONF_ENGINE_WHISPER_SERVER, "engine: command", NULL },
+	{ "whisper-server", CONF_ENGINE_WHISPER_SERVER, NULL, NULL },
 	{ "sd-server", CONF_ENGINE_SD_SERVER, "engine: command", NULL },
 	{ "comfyui", CONF_ENGINE_COMFYUI, "engine: command", NULL },
 	{ "vllm", CONF_ENGINE_VLLM, "engine: command", NULL },

@@ -1,5 +1,6 @@
 #include "engine/adapter.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,12 @@ const struct adapter *adapter_of(const struct conf_model *model)
 	switch (model->engine) {
 	case CONF_ENGINE_LLAMA_SERVER:
 		return &adapter_llama;
+	case CONF_ENGINE_WHISPER_SERVER:
+		return &adapter_whisper;
 	case CONF_ENGINE_COMMAND:
 		return &adapter_command;
 	case CONF_ENGINE_UNSET:
 		return model->file && str_ends(str_from(model->file), ".gguf") ? &adapter_llama : NULL;
-	case CONF_ENGINE_WHISPER_SERVER:
 	case CONF_ENGINE_SD_SERVER:
 	case CONF_ENGINE_COMFYUI:
 	case CONF_ENGINE_VLLM:
@@ -156,4 +158,24 @@ bool args_have(const struct conf_strings *args, const char *flags)
 				return true;
 	}
 	return false;
+}
+
+int launch_refuse(const struct conf_model *model, const char *const *flags, struct err *err)
+{
+	for (; *flags; flags++)
+		if (args_have(&model->args, *flags))
+			return err_set(err, -EINVAL,
+			               "model '%s': args: '%s' is chosen for each start; leave it out",
+			               model->name, *flags);
+	return 0;
+}
+
+void launch_unless_given(const struct conf_model *model, struct words *argv, const char *names,
+                         const char *flag, const char *value)
+{
+	if (args_have(&model->args, names))
+		return;
+	words_add(argv, flag);
+	if (value)
+		words_add(argv, value);
 }

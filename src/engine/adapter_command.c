@@ -7,8 +7,8 @@
 #include "engine/adapter.h"
 
 static const struct route_row routes[] = {
-	{ "POST *", ROUTE_WORK, false },
-	{ "GET *", ROUTE_LOOK, false },
+	{ .pattern = "POST *", .route = ROUTE_WORK },
+	{ .pattern = "GET *", .route = ROUTE_LOOK },
 };
 
 static const struct load_stage stages[] = { { NULL, 0 } };

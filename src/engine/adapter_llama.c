@@ -7,45 +7,45 @@
 #include "engine/adapter.h"
 
 static const struct route_row routes[] = {
-	{ "POST /v1/chat/completions", ROUTE_WORK, false },
-	{ "POST /chat/completions", ROUTE_WORK, false },
-	{ "POST /api/chat", ROUTE_WORK, false },
-	{ "POST /v1/completions", ROUTE_WORK, false },
-	{ "POST /completions", ROUTE_WORK, false },
-	{ "POST /completion", ROUTE_WORK, false },
-	{ "POST /infill", ROUTE_WORK, false },
-	{ "POST /v1/responses", ROUTE_WORK, false },
-	{ "POST /responses", ROUTE_WORK, false },
-	{ "POST /v1/messages", ROUTE_WORK, false },
-	{ "POST /v1/embeddings", ROUTE_WORK, false },
-	{ "POST /embeddings", ROUTE_WORK, false },
-	{ "POST /embedding", ROUTE_WORK, false },
-	{ "POST /v1/rerank", ROUTE_WORK, false },
-	{ "POST /v1/reranking", ROUTE_WORK, false },
-	{ "POST /rerank", ROUTE_WORK, false },
-	{ "POST /reranking", ROUTE_WORK, false },
-	{ "POST /v1/audio/transcriptions", ROUTE_WORK, false },
-	{ "POST /audio/transcriptions", ROUTE_WORK, false },
-	{ "POST /v1/messages/count_tokens", ROUTE_WORK, true },
-	{ "POST /tokenize", ROUTE_WORK, true },
-	{ "POST /detokenize", ROUTE_WORK, true },
-	{ "POST /apply-template", ROUTE_WORK, true },
-	{ "GET /health", ROUTE_LOOK, false },
-	{ "GET /v1/health", ROUTE_LOOK, false },
-	{ "GET /props", ROUTE_LOOK, false },
-	{ "GET /metrics", ROUTE_LOOK, false },
-	{ "GET /slots", ROUTE_LOOK, false },
-	{ "GET /lora-adapters", ROUTE_LOOK, false },
-	{ "GET /models", ROUTE_LOOK, false },
-	{ "GET /v1/models", ROUTE_LOOK, false },
-	{ "GET /v1/models/*", ROUTE_LOOK, false },
-	{ "GET /api/tags", ROUTE_LOOK, false },
-	{ "POST /api/show", ROUTE_LOOK, false },
-	{ "POST /slots/*", ROUTE_CHANGE, false },
-	{ "POST /lora-adapters", ROUTE_CHANGE, false },
-	{ "POST /props", ROUTE_CHANGE, false },
-	{ "POST /models/load", ROUTE_CHANGE, false },
-	{ "POST /models/unload", ROUTE_CHANGE, false },
+	{ .pattern = "POST /v1/chat/completions", .route = ROUTE_WORK },
+	{ .pattern = "POST /chat/completions", .route = ROUTE_WORK },
+	{ .pattern = "POST /api/chat", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/completions", .route = ROUTE_WORK },
+	{ .pattern = "POST /completions", .route = ROUTE_WORK },
+	{ .pattern = "POST /completion", .route = ROUTE_WORK },
+	{ .pattern = "POST /infill", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/responses", .route = ROUTE_WORK },
+	{ .pattern = "POST /responses", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/messages", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/embeddings", .route = ROUTE_WORK },
+	{ .pattern = "POST /embeddings", .route = ROUTE_WORK },
+	{ .pattern = "POST /embedding", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/rerank", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/reranking", .route = ROUTE_WORK },
+	{ .pattern = "POST /rerank", .route = ROUTE_WORK },
+	{ .pattern = "POST /reranking", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/audio/transcriptions", .route = ROUTE_WORK },
+	{ .pattern = "POST /audio/transcriptions", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/messages/count_tokens", .route = ROUTE_WORK, .background = true },
+	{ .pattern = "POST /tokenize", .route = ROUTE_WORK, .background = true },
+	{ .pattern = "POST /detokenize", .route = ROUTE_WORK, .background = true },
+	{ .pattern = "POST /apply-template", .route = ROUTE_WORK, .background = true },
+	{ .pattern = "GET /health", .route = ROUTE_LOOK },
+	{ .pattern = "GET /v1/health", .route = ROUTE_LOOK },
+	{ .pattern = "GET /props", .route = ROUTE_LOOK },
+	{ .pattern = "GET /metrics", .route = ROUTE_LOOK },
+	{ .pattern = "GET /slots", .route = ROUTE_LOOK },
+	{ .pattern = "GET /lora-adapters", .route = ROUTE_LOOK },
+	{ .pattern = "GET /models", .route = ROUTE_LOOK },
+	{ .pattern = "GET /v1/models", .route = ROUTE_LOOK },
+	{ .pattern = "GET /v1/models/*", .route = ROUTE_LOOK },
+	{ .pattern = "GET /api/tags", .route = ROUTE_LOOK },
+	{ .pattern = "POST /api/show", .route = ROUTE_LOOK },
+	{ .pattern = "POST /slots/*", .route = ROUTE_CHANGE },
+	{ .pattern = "POST /lora-adapters", .route = ROUTE_CHANGE },
+	{ .pattern = "POST /props", .route = ROUTE_CHANGE },
+	{ .pattern = "POST /models/load", .route = ROUTE_CHANGE },
+	{ .pattern = "POST /models/unload", .route = ROUTE_CHANGE },
 };
 
 static const struct load_stage stages[] = {
@@ -101,26 +101,10 @@ static int refuse_reserved(const struct conf_model *model, struct err *err)
 		"--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix",
 		"--ssl-key-file", "--ssl-cert-file", "-m", "--model", "-mu", "--model-url", "-hf", "-hfr",
 		"--hf-repo", "-dr", "--docker-repo", "--models-dir", "--models-preset", "--models-max",
-		"--sleep-idle-seconds",
+		"--sleep-idle-seconds", NULL,
 	};
 
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (args_have(&model->args, reserved[i]))
-			return err_set(err, -EINVAL,
-			               "model '%s': args: '%s' is chosen for each start; leave it out",
-			               model->name, reserved[i]);
-	return 0;
-}
-
-/* `flag value`, unless the user has given one of `names` himself. */
-static void unless_given(const struct conf_model *model, struct words *argv, const char *names,
-                         const char *flag, const char *value)
-{
-	if (args_have(&model->args, names))
-		return;
-	words_add(argv, flag);
-	if (value)
-		words_add(argv, value);
+	return launch_refuse(model, reserved, err);
 }
 
 static void add_number(const struct conf_model *model, struct words *argv, const char *names,
@@ -137,9 +121,9 @@ static void add_files(const struct conf_model *model, struct words *argv)
 	words_add(argv, "-m");
 	words_add(argv, model->file);
 	if (model->mmproj)
-		unless_given(model, argv, "-mm --mmproj", "--mmproj", model->mmproj);
+		launch_unless_given(model, argv, "-mm --mmproj", "--mmproj", model->mmproj);
 	if (model->draft)
-		unless_given(model, argv, "-md --model-draft --spec-draft-model", "-md", model->draft);
+		launch_unless_given(model, argv, "-md --model-draft --spec-draft-model", "-md", model->draft);
 	for (size_t i = 0; i < model->lora.count; i++) {
 		words_add(argv, "--lora");
 		words_add(argv, model->lora.items[i]);
@@ -161,27 +145,27 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		add_number(model, argv, "-ub --ubatch-size", "-ub", request->context_tokens);
 	}
 	if (strcmp(model->kv_type, "f16") != 0) {
-		unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
-		unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);
+		launch_unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
+		launch_unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);
 		/* A quantised V cache is refused without it. */
 		if (!strstr(model->kv_type, "f16") && strcmp(model->kv_type, "f32") != 0)
-			unless_given(model, argv, "-fa --flash-attn", "-fa", "on");
+			launch_unless_given(model, argv, "-fa --flash-attn", "-fa", "on");
 	}
 	/* It compares with what it sees of the machine and knows nothing of the others: the ledger decides. */
-	unless_given(model, argv, "-fit --fit", "-fit", "off");
+	launch_unless_given(model, argv, "-fit --fit", "-fit", "off");
 	/* Else finished prompts are kept in up to 8 GiB that nobody claimed. */
-	unless_given(model, argv, "-cram --cache-ram", "--cache-ram", "0");
+	launch_unless_given(model, argv, "-cram --cache-ram", "--cache-ram", "0");
 	/*
 	 * Mapped and repacked, the weights are there twice; unpacked, prompts take 3.5
 	 * times as long. Read, they are there once, in the form that computes fast.
 	 */
-	unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
+	launch_unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
 	if (strcmp(model->device, "cpu") == 0)
-		unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
+		launch_unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
 	else if (strcmp(model->device, "gpu") == 0)
-		unless_given(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", "999");
+		launch_unless_given(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", "999");
 	else if (strcmp(model->device, "auto") != 0)
-		unless_given(model, argv, "-dev --device", "--device", model->device);
+		launch_unless_given(model, argv, "-dev --device", "--device", model->device);
 }
 
 static int command(const struct launch_request *request, struct words *argv, struct err *err)
@@ -204,17 +188,17 @@ static int command(const struct launch_request *request, struct words *argv, str
 		words_add(argv, "--port");
 		words_addf(argv, "%u", request->endpoint->port);
 	}
-	unless_given(model, argv, "-a --alias", "--alias", model->name);
+	launch_unless_given(model, argv, "-a --alias", "--alias", model->name);
 	add_memory(request, argv);
 	if (request->is_encoder)
-		unless_given(model, argv, "--embedding --embeddings --rerank --reranking", "--embeddings", NULL);
+		launch_unless_given(model, argv, "--embedding --embeddings --rerank --reranking", "--embeddings", NULL);
 	/* Its pings are ours to send; and it would hear of a TERM only at the next one. */
-	unless_given(model, argv, "--sse-ping-interval", "--sse-ping-interval", "1");
-	unless_given(model, argv, "--ui --webui --no-ui --no-webui", "--no-webui", NULL);
-	unless_given(model, argv, "--slots --no-slots", "--slots", NULL);
-	unless_given(model, argv, "--metrics", "--metrics", NULL);
+	launch_unless_given(model, argv, "--sse-ping-interval", "--sse-ping-interval", "1");
+	launch_unless_given(model, argv, "--ui --webui --no-ui --no-webui", "--no-webui", NULL);
+	launch_unless_given(model, argv, "--slots --no-slots", "--slots", NULL);
+	launch_unless_given(model, argv, "--metrics", "--metrics", NULL);
 	/* Level 4 tells the sizes of its buffers and how far loading is. It prints no prompts. */
-	unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable",
+	launch_unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable",
 	             "-lv", "4");
 	launch_add(request, &model->args, argv);
 	return 0;

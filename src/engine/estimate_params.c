@@ -156,7 +156,9 @@ int engine_estimate(const struct conf_model *model, int64_t context, int64_t slo
 
 	engine_estimate_params(model, context, slots, &params);
 	int code = estimate_file(model->file, &params, out, err);
-	if (code == 0 && out->is_encoder && context > LLAMA_UBATCH) {
+	if (code < 0 || model->engine != CONF_ENGINE_LLAMA_SERVER)
+		return code;
+	if (out->is_encoder && context > LLAMA_UBATCH) {
 		take_whole_texts(model, context, &params);
 		code = estimate_file(model->file, &params, out, err);
 	}

@@ -56,3 +56,10 @@ bool route_is_background(const struct conf_model *model, struct str method, stru
 
 	return row.route == ROUTE_WORK && row.background;
 }
+
+struct str route_target(const struct conf_model *model, struct str method, struct str path)
+{
+	struct route_row row = find(model, method, path);
+
+	return row.target ? str_from(row.target) : path;
+}

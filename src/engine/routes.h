@@ -27,13 +27,16 @@ enum route {
 struct route_row {
 	const char *pattern;
 	enum route route;
-	bool background; /* work that stands back behind what people wait for */
+	bool background;    /* work that stands back behind what people wait for */
+	const char *target; /* the path it has at the engine; NULL: the same */
 };
 
 struct conf_model;
 
 /* `path` as the client sent it, with or without its query. */
 enum route route_of(const struct conf_model *model, struct str method, struct str path);
+/* The path to ask the engine for, without a query: `path`, or the engine's own name for it. */
+struct str route_target(const struct conf_model *model, struct str method, struct str path);
 /* Is it work of class background (tokenizing, counting)? */
 bool route_is_background(const struct conf_model *model, struct str method, struct str path);
 

@@ -100,7 +100,7 @@ int estimate_gguf(const struct byte_source *source, const struct estimate_params
                   struct estimate *out, struct err *err);
 
 /*
- * The same for a file by path: regular files only (never a FIFO or device),
+ * The same for a file by path, of any form that is known (forms.h): regular files only (never a FIFO or device),
  * opened without blocking. Of a split model any part may be named; all parts
  * must be there (-ENOENT names the one that is not). -ESTALE: the file changed
  * while it was read.

@@ -19,8 +19,12 @@ static void read_facts(struct exchange *exchange)
 	exchange->may_stream = exchange->shape->streams_unless_told;
 	if (!facts)
 		return;
-	if (facts->has_model && facts->model[0] && !exchange->asked)
+	/* A field of a form counts more than the query. */
+	if (facts->has_model && facts->model[0] &&
+	    (!exchange->asked || exchange->shape->place == MODEL_IN_FORM)) {
+		free(exchange->asked);
 		exchange->asked = xstrdup(facts->model);
+	}
 	if (facts->has_stream)
 		exchange->may_stream = facts->stream;
 	intake_forget_facts(&exchange->intake);
@@ -155,6 +159,27 @@ static void refuse_change(struct exchange *exchange)
 	exchange_refuse(exchange, &failure);
 }
 
+/* The engine has another name for what the client asked for. The head begins with method and path. */
+static void retarget(struct exchange *exchange)
+{
+	struct str method = str_from(method_text(exchange->method));
+	struct str target = route_target(exchange_model(exchange), method, exchange->engine_path);
+	size_t path_end = method.length + 1 + exchange->engine_path.length;
+	struct str rest = buf_str(&exchange->head);
+	struct buf head = BUF_INIT;
+
+	if (str_equal(target, exchange->engine_path))
+		return;
+	rest.data += path_end;
+	rest.length -= path_end;
+	buf_append_str(&head, method);
+	buf_append_char(&head, ' ');
+	buf_append_str(&head, target);
+	buf_append_str(&head, rest);
+	buf_release(&exchange->head);
+	exchange->head = head;
+}
+
 static void on_verdict(void *owner, struct id ticket, const struct action *action)
 {
 	struct exchange *exchange = owner;
@@ -261,6 +286,8 @@ void exchange_choose(struct exchange *exchange)
 		refuse_change(exchange);
 	else if (route == ROUTE_LOOK)
 		look(exchange);
-	else
+	else {
+		retarget(exchange);
 		work(exchange);
+	}
 }

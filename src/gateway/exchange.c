@@ -200,7 +200,9 @@ static void write_head(struct exchange *exchange, const struct message *head)
 /* What names no model in a form that we know may be any bytes, unless it says that it is JSON. */
 static bool is_read_as_json(const struct exchange *exchange, const struct reception *reception)
 {
-	if (exchange->shape->place != MODEL_IN_JSON)
+	if (exchange->shape->place == MODEL_IN_FORM)
+		return reception->json;
+	if (exchange->shape->place != MODEL_IN_JSON || reception->form)
 		return false;
 	return reception->json || (exchange->shape->api != API_OTHER && !exchange->asked);
 }
@@ -233,6 +235,8 @@ void exchange_take(struct client *client, const struct reception *reception)
 	write_head(exchange, head);
 	intake_init(&exchange->intake, &gateway->bodies, body_kind_of_request(head),
 	            head->content_length, is_read_as_json(exchange, reception));
+	if (reception->form && (!exchange->asked || exchange->shape->place == MODEL_IN_FORM))
+		intake_read_form(&exchange->intake, reception->boundary);
 	list_append(&gateway->exchanges, &exchange->node);
 	gateway->exchange_count++;
 	client_serve(client, &ops, exchange, &exchange->intake);

@@ -26,6 +26,12 @@ void intake_init(struct intake *intake, struct bodies *bodies, enum body_kind ki
 		buf_reserve(&intake->bytes, (size_t)content_length);
 }
 
+void intake_read_form(struct intake *intake, const char *boundary)
+{
+	intake->form = xmalloc(sizeof(*intake->form));
+	multipart_init(intake->form, boundary);
+}
+
 void intake_attend(struct intake *intake, void (*on_writable)(void *ctx), void *ctx)
 {
 	intake->on_writable = on_writable;
@@ -92,6 +98,15 @@ static bool make_room(struct intake *intake, int64_t bytes, struct failure *fail
 	return true;
 }
 
+static bool refuse_form(const struct intake *intake, struct failure *failure)
+{
+	char text[MULTIPART_TEXT];
+
+	failure_set(failure, 400, "invalid_form", "the body is not a form as it should be: %s",
+	            multipart_explain(intake->form, text));
+	return false;
+}
+
 static bool take(struct intake *intake, struct str data, struct failure *failure)
 {
 	char most[UNITS_TEXT], text[BODY_SCAN_TEXT];
@@ -107,6 +122,8 @@ static bool take(struct intake *intake, struct str data, struct failure *failure
 		            body_scan_explain(intake->scan, text));
 		return false;
 	}
+	if (intake->form && !multipart_feed(intake->form, data))
+		return refuse_form(intake, failure);
 	if (!make_room(intake, (int64_t)data.length, failure))
 		return false;
 	intake->length += (int64_t)data.length;
@@ -119,6 +136,8 @@ static bool take_end(struct intake *intake, struct failure *failure)
 	char text[BODY_SCAN_TEXT];
 
 	intake->complete = true;
+	if (intake->form && !multipart_end(intake->form))
+		return refuse_form(intake, failure);
 	if (!intake->scan || body_scan_end(intake->scan))
 		return true;
 	failure_set(failure, 400, "invalid_json", "the body is not JSON: %s",
@@ -170,13 +189,17 @@ enum intake_step intake_feed(struct intake *intake, struct str *in, struct failu
 
 const struct body_facts *intake_facts(const struct intake *intake)
 {
+	if (intake->form)
+		return &intake->form->facts;
 	return intake->scan ? &intake->scan->facts : NULL;
 }
 
 void intake_forget_facts(struct intake *intake)
 {
 	free(intake->scan);
+	free(intake->form);
 	intake->scan = NULL;
+	intake->form = NULL;
 }
 
 bool intake_in_memory(const struct intake *intake)

@@ -8,6 +8,7 @@
 #include "gateway/failure.h"
 #include "http/body.h"
 #include "http/body_scan.h"
+#include "http/multipart.h"
 #include "io/spill.h"
 
 /*
@@ -15,7 +16,7 @@
  *
  * Bodies of waiting requests share one budget (`bodies`): while it lasts they
  * lie in memory, past it a body goes to a file without a name, and past that
- * the client is told to come again. JSON is read while it passes, so that a
+ * the client is told to come again. JSON and forms are read while they pass, so that a
  * bad body is refused with its line and column before anything was done for it.
  *
  * Invariant: bodies.memory_used and spill_used are the sums over all intakes
@@ -32,6 +33,7 @@ struct intake {
 	struct bodies *bodies;
 	struct body_decoder decoder;
 	struct body_scan *scan;    /* NULL: not JSON, or read already */
+	struct multipart *form;    /* NULL: no form, or read already */
 	struct buf bytes;          /* what is in memory */
 	struct spill *spill;       /* NULL: all is in memory */
 	int64_t length;            /* taken so far */
@@ -54,12 +56,14 @@ enum intake_step {
 /* `content_length` -1: none said. `json`: read it as JSON. */
 void intake_init(struct intake *intake, struct bodies *bodies, enum body_kind kind,
                  int64_t content_length, bool json);
+/* Before the first byte: read it as a form with files whose parts this boundary divides. */
+void intake_read_form(struct intake *intake, const char *boundary);
 /* Who is told that the file has taken what it was given. */
 void intake_attend(struct intake *intake, void (*on_writable)(void *ctx), void *ctx);
 
 /* Take from the front of `in`. */
 enum intake_step intake_feed(struct intake *intake, struct str *in, struct failure *failure);
-/* What JSON said; valid after INTAKE_DONE until intake_forget_facts(). NULL where it was not JSON. */
+/* What JSON or a form said; valid after INTAKE_DONE until intake_forget_facts(). NULL: it was neither. */
 const struct body_facts *intake_facts(const struct intake *intake);
 void intake_forget_facts(struct intake *intake);
 

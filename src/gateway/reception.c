@@ -200,6 +200,8 @@ void reception_take(struct client *client, const struct message *head)
 	if (!is_acceptable(client, head, &reception))
 		return;
 	reception.json = is_json(head);
+	reception.form = body_kind_of_request(head) != BODY_NONE &&
+	                 multipart_boundary(message_header(head, "Content-Type"), reception.boundary);
 	reception.model = name_in_head(head, reception.shape);
 	let_body_come(client, head);
 	exchange_take(client, &reception);

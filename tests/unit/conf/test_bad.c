@@ -325,9 +325,8 @@ static const struct bad bad_files[] = {
 	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: "
 	  "command" },
 	{ "models:\n"
-	  "  m: {engine: whisper-server, file: x}\n",
-	  "2:15: error: models.m.engine: whisper-server is not built yet in this version; try: "
-	  "engine: command" },
+	  "  m: {engine: whisper-server, file: x, slots: 2}\n",
+	  "2:47: error: models.m.slots: whisper-server computes one request at a time; try: slots: 1" },
 	{ "api_keys: [{key: k, name: n, requests_per_min: 5, parallel: 1, tokens_per_day: 9, "
 	  "lease_max: 10%}]\n" MODEL,
 	  "1:30: error: api_keys[0].requests_per_min: not built yet in this version; try: remove "

@@ -347,6 +347,28 @@ static void no_secret_is_printed(void **state)
 	conf_free(conf);
 }
 
+static void a_file_without_a_telling_name_tells_its_engine(void **state)
+{
+	static const struct {
+		const char *begin, *engine;
+	} files[] = { { "lmgg rest", "whisper-server" }, { "GGUF rest", "llama-server" } };
+	(void)state;
+
+	for (size_t i = 0; i < 2; i++) {
+		char path[] = "/tmp/conf-model-XXXXXX";
+		int fd = mkstemp(path);
+		assert_true(fd >= 0);
+		assert_int_equal(write(fd, files[i].begin, 9), 9);
+		close(fd);
+		char *yaml = xasprintf("models: {x: {file: %s}}\n", path);
+		struct conf *conf = load(yaml);
+		assert_string_equal(conf->models[0].engine_name, files[i].engine);
+		conf_free(conf);
+		free(yaml);
+		unlink(path);
+	}
+}
+
 static void what_means_something_else_for_now_is_said(void **state)
 {
 	struct conf *conf = load("models: {x: {file: x.gguf}}\n");
@@ -371,6 +393,7 @@ int main(void)
 		cmocka_unit_test(what_is_printed_loads_again_to_the_same),
 		cmocka_unit_test(awkward_texts_survive_printing),
 		cmocka_unit_test(no_secret_is_printed),
+		cmocka_unit_test(a_file_without_a_telling_name_tells_its_engine),
 		cmocka_unit_test(what_means_something_else_for_now_is_said),
 	};
 

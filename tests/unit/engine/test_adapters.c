@@ -77,6 +77,21 @@ static void llama_s_settings_become_flags(void **state)
 	               "-lm none --device none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
 }
 
+static void whisper_listens_on_a_port_at_the_path_of_openai_s_clients(void **state)
+{
+	(void)state;
+	assert_command("models: {stt: {engine: whisper-server, file: /m/w.bin, device: cpu, args: \"-t 3\"}}\n",
+	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
+	               "whisper-server -m /m/w.bin --host 127.0.0.1 --port 4711 --inference-path "
+	               "/v1/audio/transcriptions -l auto -ng -t 3");
+	assert_command("models: {stt: {engine: whisper-server, file: /m/w.bin, device: \"1\", args: \"-l de\"}}\n",
+	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
+	               "whisper-server -m /m/w.bin --host 127.0.0.1 --port 4711 --inference-path "
+	               "/v1/audio/transcriptions -dev 1 -l de");
+	assert_refused("models: {stt: {engine: whisper-server, file: /m/w.bin, args: \"--inference-path /x\"}}\n",
+	               "'--inference-path' is chosen for each start");
+}
+
 static void what_the_user_gives_wins(void **state)
 {
 	(void)state;
@@ -175,6 +190,7 @@ int main(void)
 	const struct CMUnitTest all[] = {
 		cmocka_unit_test(llama_gets_its_share_of_everything),
 		cmocka_unit_test(llama_s_settings_become_flags),
+		cmocka_unit_test(whisper_listens_on_a_port_at_the_path_of_openai_s_clients),
 		cmocka_unit_test(what_the_user_gives_wins),
 		cmocka_unit_test(an_encoder_takes_a_text_in_one_piece),
 		cmocka_unit_test(flags_that_are_ours_are_refused),

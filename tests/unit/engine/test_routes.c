@@ -99,6 +99,21 @@ static void a_command_works_by_post_and_looks_by_get(void **state)
 	assert_int_equal(other("DELETE", "/voices"), ROUTE_CHANGE);
 }
 
+static void speech_has_one_path_and_more_names_for_it(void **state)
+{
+	struct conf *speech = conf_from("models: {stt: {engine: whisper-server, file: /m/w.bin}}\n");
+	const struct conf_model *model = &speech->models[0];
+	(void)state;
+
+	assert_int_equal(route_of(model, STR("POST"), STR("/v1/audio/transcriptions")), ROUTE_WORK);
+	assert_int_equal(route_of(model, STR("POST"), STR("/inference?model=stt")), ROUTE_WORK);
+	assert_int_equal(route_of(model, STR("POST"), STR("/load")), ROUTE_CHANGE);
+	assert_int_equal(route_of(model, STR("GET"), STR("/health")), ROUTE_LOOK);
+	assert_true(str_is(route_target(model, STR("POST"), STR("/inference")), "/v1/audio/transcriptions"));
+	assert_true(str_is(route_target(model, STR("GET"), STR("/health")), "/health"));
+	conf_free(speech);
+}
+
 static void counting_tokens_stands_back(void **state)
 {
 	const struct conf_model *model = &conf->models[0];
@@ -119,6 +134,7 @@ int main(void)
 		cmocka_unit_test(what_alters_the_engine_or_is_unknown_is_a_change),
 		cmocka_unit_test(a_model_s_own_routes_come_first),
 		cmocka_unit_test(a_command_works_by_post_and_looks_by_get),
+		cmocka_unit_test(speech_has_one_path_and_more_names_for_it),
 		cmocka_unit_test(counting_tokens_stands_back),
 	};
 	return cmocka_run_group_tests(all, setup, teardown);

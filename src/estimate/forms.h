@@ -1,0 +1,23 @@
+#ifndef ESTIMATE_FORMS_H
+#define ESTIMATE_FORMS_H
+
+#include "estimate/estimate.h"
+
+/*
+ * forms - model files that are no GGUF, each with the engine that reads it.
+ *
+ * A form is told from the first bytes, never from a file's name. Errors are as
+ * estimate_gguf() says.
+ */
+
+enum model_form {
+	FORM_GGUF,        /* and whatever is unknown: its reader says what is wrong */
+	FORM_WHISPER,     /* whisper.cpp's own form */
+	FORM_SAFETENSORS,
+};
+
+enum model_form form_of(const struct byte_source *source);
+
+int estimate_whisper(const struct byte_source *source, struct estimate *out, struct err *err);
+
+#endif

@@ -1,0 +1,223 @@
+"""Every kind of engine passes the same: what an adapter promises, with the client that people use.
+
+A row of KINDS is all that a new engine needs here (doc/new-engine.md).
+"""
+import dataclasses
+import http.client
+import re
+import subprocess
+import threading
+import time
+import typing
+
+import openai
+import pytest
+
+from harness import (alive, ask, chat_body, decisions, engine_pids, kill, models, raw, real, speech,
+                     state, wait_for, wait_state)
+
+SENTENCE = "Please open the window. The train to London leaves in seven minutes."
+HEARD = ("open the window", "train", "london", "leaves", "seven minutes")
+
+
+def sdk(daemon):
+    return openai.OpenAI(base_url=daemon.url + "/v1", api_key="none", timeout=120, max_retries=0)
+
+
+def spoken(text, folder):
+    path = f"{folder}/speech.wav"
+    subprocess.run(["espeak-ng", "-v", "en-us", "-s", "140", "-w", path, text], check=True, timeout=30)
+    return path
+
+
+def words(text):
+    return " ".join(re.findall(r"[a-z]+", text.lower()))
+
+
+def right_chat(daemon, model, folder):
+    question = [{"role": "user", "content": "Tell me the capital of France."}]
+    answer = sdk(daemon).chat.completions.create(model=model, messages=question, max_tokens=24, temperature=0)
+    assert "Paris" in answer.choices[0].message.content
+
+
+def right_speech(daemon, model, folder):
+    with open(spoken(SENTENCE, folder), "rb") as file:
+        text = words(sdk(daemon).audio.transcriptions.create(model=model, file=file).text)
+    assert all(part in text for part in HEARD), text
+
+
+def long_chat(daemon, model, folder):
+    return ask(daemon, "POST", "/v1/chat/completions", chat_body(model, 100000))
+
+
+def long_speech(daemon, model, folder):
+    with open(spoken(" ".join([SENTENCE] * 3), folder), "rb") as file:
+        return upload(daemon, "/v1/audio/transcriptions", model, file.read())
+
+
+def form(fields, file):
+    """A multipart body by hand: fields, then the file."""
+    parts = [f'--frontier\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+             for name, value in fields.items()]
+    head = b'--frontier\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
+    return b"".join(parts) + head + file + b"\r\n--frontier--\r\n"
+
+
+def upload(daemon, path, model, file):
+    return ask(daemon, "POST", path, form({"model": model} if model else {}, file),
+               {"Content-Type": "multipart/form-data; boundary=frontier"})
+
+
+@dataclasses.dataclass
+class Kind:
+    name: str
+    model: typing.Callable      # () -> its entry in the configuration
+    right: typing.Callable      # (daemon, model, folder): asks as people do, checks the answer
+    long: typing.Callable       # likewise, a request that takes a second or more
+    look: str                   # a path of the engine's that only looks
+    change: str                 # one that would alter the engine
+
+    def __str__(self):
+        return self.name
+
+
+KINDS = [
+    Kind("llama-server", lambda: real("chat.gguf"), right_chat, long_chat, "/props", "/slots/0?action=erase"),
+    Kind("whisper-server", speech, right_speech, long_speech, "/health", "/load"),
+]
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def kind(request):
+    return request.param
+
+
+def memory(daemon):
+    return {row["name"]: row for row in daemon.get("/api/v1/memory")["owners"]}
+
+
+def test_load_answer_unload(start, kind, tmp_path):
+    daemon = start({"m": kind.model()})
+    look = ask(daemon, "GET", f"/upstream/m{kind.look}")
+    assert (look.status, look.error["code"]) == (409, "not_loaded"), "a look loads nothing"
+    assert state(daemon, "m") == "unloaded"
+
+    kind.right(daemon, "m", tmp_path)
+    row = models(daemon)["m"]
+    assert row["state"] in ("idle", "busy") and row["pid"]
+    assert ask(daemon, "GET", f"/upstream/m{kind.look}").status == 200
+    used = models(daemon)["m"]["last_used_at_ms"]
+    ask(daemon, "GET", f"/upstream/m{kind.look}")
+    assert models(daemon)["m"]["last_used_at_ms"] == used, "a look is no use"
+
+    before = models(daemon)["m"]["pid"]
+    change = ask(daemon, "POST", f"/upstream/m{kind.change}", {})
+    assert (change.status, change.error["code"]) == (400, "engine_change")
+    assert models(daemon)["m"]["pid"] == before
+
+    measured = models(daemon)["m"]["measured_bytes"]
+    estimate = models(daemon)["m"]["estimate_bytes"]
+    assert 0.5 * measured < estimate < 2 * measured + (256 << 20), "the estimate is of the measure's size"
+    daemon.model("m", "unload")
+    wait_state(daemon, "m", "unloaded")
+    assert not alive(before)
+    assert not memory(daemon).get("m", {}).get("claim_bytes"), "its claim ended with its memory"
+
+
+def test_killed_in_mid_request(start, kind, tmp_path):
+    daemon = start({"m": kind.model()})
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(kind.long(daemon, "m", tmp_path)))
+    thread.start()
+    wait_for("it to run", lambda: models(daemon)["m"]["running"] == 1, 30)
+    time.sleep(0.3)
+    kill(engine_pids(daemon, "m")[0])
+    thread.join(20)
+    assert answers and answers[0].status == 502 and answers[0].error["code"] == "engine_died"
+    wait_for("it to be booked", lambda: decisions(daemon, "died", "m"))
+    kind.right(daemon, "m", tmp_path)
+
+
+def test_a_file_that_is_none_says_so(start, kind, tmp_path):
+    entry = kind.model()
+    broken = tmp_path / "broken"
+    broken.write_bytes(open(entry["file"], "rb").read(4096))
+    daemon = start({"m": {**entry, "file": str(broken)}})
+    answer = kind.long(daemon, "m", tmp_path)
+    assert answer.status == 502 and answer.error["code"] == "load_failed"
+    assert "cut short" in answer.error["message"] or "missing" in answer.error["message"], answer
+
+
+# ---- speech ----
+
+@pytest.fixture
+def speaking(start):
+    return start({"stt": speech(aliases=["whisper-1"]), "chat": real("alpha.gguf")})
+
+
+def test_the_engine_is_told_from_the_file(start):
+    entry = speech()
+    del entry["engine"]
+    daemon = start({"m": entry}, wait=True)
+    assert models(daemon)["m"]["engine"] == "whisper-server"
+
+
+def test_a_form_names_its_model(speaking, tmp_path):
+    wav = open(spoken("Please open the window.", tmp_path), "rb").read()
+    assert "open the window" in words(upload(speaking, "/inference", "whisper-1", wav).json["text"])
+    by_query = upload(speaking, "/inference?model=stt", None, wav)
+    assert "open the window" in words(by_query.json["text"])
+    missing = upload(speaking, "/v1/audio/transcriptions", None, wav)
+    assert (missing.status, missing.error["code"]) == (400, "model_missing")
+    unknown = upload(speaking, "/v1/audio/transcriptions", "whisper-2", wav)
+    assert unknown.status == 404 and "whisper-1" in unknown.error["message"] or "stt" in unknown.error["message"]
+
+
+def test_other_forms_of_a_transcription(speaking, tmp_path):
+    with open(spoken("Please open the window.", tmp_path), "rb") as file:
+        subtitles = sdk(speaking).audio.transcriptions.create(model="stt", file=file, response_format="srt")
+    assert "-->" in subtitles and "window" in subtitles.lower()
+
+
+def test_bad_audio_is_the_engine_s_own_answer(speaking, tmp_path):
+    for bytes_of_file in (b"", b"this is no sound"):
+        answer = upload(speaking, "/v1/audio/transcriptions", "stt", bytes_of_file)
+        assert answer.status == 400 and "Invalid request" in answer.text
+    cut = ask(speaking, "POST", "/v1/audio/transcriptions", form({"model": "stt"}, b"x")[:-6],
+              {"Content-Type": "multipart/form-data; boundary=frontier"})
+    assert (cut.status, cut.error["code"]) == (400, "invalid_form")
+    large = raw(speaking, b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                          b"multipart/form-data; boundary=frontier\r\nContent-Length: 68157440\r\n\r\n--frontier")
+    assert large.startswith(b"HTTP/1.1 413 ") and b"body_too_large" in large
+
+
+def test_a_large_upload_waits_on_disk(start, tmp_path):
+    daemon = start({"stt": speech()}, bodies={"memory": "1MiB"})
+    wav = open(spoken("Please open the window.", tmp_path), "rb").read()
+    assert "window" in upload(daemon, "/v1/audio/transcriptions", "stt", wav + bytes(8 << 20)).text.lower()
+
+
+def test_expect_continue_before_an_upload(speaking, tmp_path):
+    wav = open(spoken("Please open the window.", tmp_path), "rb").read()
+    body = form({"model": "stt"}, wav)
+    connection = http.client.HTTPConnection("127.0.0.1", speaking.port, timeout=60)
+    connection.putrequest("POST", "/v1/audio/transcriptions")
+    for name, value in (("Content-Type", "multipart/form-data; boundary=frontier"), ("Expect", "100-continue"),
+                        ("Content-Length", str(len(body)))):
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.sock.recv(64).startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
+    connection.send(body)
+    answer = connection.getresponse()
+    assert answer.status == 200 and b"window" in answer.read().lower()
+
+
+def test_unload_waits_for_a_transcription(speaking, tmp_path):
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(long_speech(speaking, "stt", tmp_path)))
+    thread.start()
+    wait_for("it to run", lambda: models(speaking)["stt"]["running"] == 1, 30)
+    speaking.model("stt", "unload")
+    thread.join(60)
+    assert answers[0].status == 200 and "window" in answers[0].text.lower()
+    wait_state(speaking, "stt", "unloaded")
