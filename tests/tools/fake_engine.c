@@ -339,7 +339,7 @@ static bool work(int fd, const char *path, bool stream)
 
 static bool look(int fd, const char *path)
 {
-	char body[1024];
+	char body[40 * 1024];
 	int length = 0;
 
 	if (strcmp(path, "/health") == 0 || strcmp(path, "/v1/health") == 0) {
@@ -348,7 +348,7 @@ static bool look(int fd, const char *path)
 		return reply(fd, ready ? 200 : 503, "application/json", ready ? "{\"status\":\"ok\"}" : loading);
 	}
 	if (strncmp(path, "/slots", 6) == 0) {
-		for (long i = 0; i < options.slots && i < 16; i++)
+		for (long i = 0; i < options.slots && i < 1024; i++)
 			length += snprintf(body + length, sizeof(body) - (size_t)length, "%c{\"id\":%ld,\"n_ctx\":%ld}",
 			                   i ? ',' : '[', i, options.context / options.slots);
 		snprintf(body + length, sizeof(body) - (size_t)length, "]");
