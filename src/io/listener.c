@@ -196,12 +196,28 @@ static int lock_for(const char *path, struct err *err)
 	return result;
 }
 
+/* What a dead daemon left is in the way; anything but a socket is somebody's, and stays. */
+static int remove_old_socket(const char *path, struct err *err)
+{
+	struct stat old;
+
+	if (lstat(path, &old) < 0)
+		return errno == ENOENT ? 0 : err_set(err, -errno, "socket '%s': %s", path, strerror(errno));
+	if (!S_ISSOCK(old.st_mode))
+		return err_set(err, -EEXIST, "socket '%s': something else is there; name another path",
+		               path);
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_set(err, -errno, "old socket '%s': %s", path, strerror(errno));
+	return 0;
+}
+
 static int open_socket_file(struct listener *listener, mode_t mode, gid_t group, struct err *err)
 {
 	const char *path = listener->path;
+	int code = remove_old_socket(path, err);
 
-	if (unlink(path) < 0 && errno != ENOENT)
-		return err_set(err, -errno, "old socket '%s': %s", path, strerror(errno));
+	if (code < 0)
+		return code;
 	/* Nobody may connect before the mode is right. */
 	mode_t before = umask(0777);
 	int error = uv_pipe_bind(&listener->socket.pipe, path);
