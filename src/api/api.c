@@ -44,7 +44,7 @@ static const struct route routes[] = {
 	{ "DELETE", "/api/v1/requests/{}", CONF_ROLE_ADMIN, handle_cancel },
 	{ "GET", "/api/v1/events", CONF_ROLE_USE, handle_events },
 	{ "GET", "/api/v1/history", CONF_ROLE_USE, handle_history },
-	{ "GET", "/api/v1/config", CONF_ROLE_USE, handle_config },
+	{ "GET", "/api/v1/config", CONF_ROLE_ADMIN, handle_config },
 	{ "POST", "/api/v1/config/reload", CONF_ROLE_ADMIN, handle_reload },
 };
 

@@ -59,15 +59,10 @@ void handle_memory(struct api *api, struct call *call, const char *name)
 
 void handle_config(struct api *api, struct call *call, const char *name)
 {
-	const struct conf_key *key = call_key(call);
 	struct buf text = BUF_INIT;
 	char yaml[4];
 
 	(void)name;
-	if (key && key->role != CONF_ROLE_ADMIN) {
-		call_error(call, 403, "forbidden", "the configuration needs role admin", NULL);
-		return;
-	}
 	if (call_parameter(call, "yaml", yaml, sizeof(yaml))) {
 		conf_print(api->host.conf(api->host.ctx), &text);
 		call_reply(call, 200, "text/plain; charset=utf-8", buf_str(&text));

@@ -307,6 +307,8 @@ static void a_key_sees_its_models_and_its_requests_alone(void **state)
 	                 404);
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/requests/0badcafe-5", NULL), 200);
 	assert_int_equal(desk_ask_as(desk, CONF_ROLE_USE, &desk->key, "GET", "/api/v1/config", NULL), 403);
+	/* Engines' environments stand in it: role use without a key does not see them either. */
+	assert_int_equal(desk_ask_as(desk, CONF_ROLE_USE, NULL, "GET", "/api/v1/config", NULL), 403);
 }
 
 static void commands_need_role_admin_and_json(void **state)
