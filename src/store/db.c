@@ -1,10 +1,12 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -139,10 +141,20 @@ static void finalize(struct db *db)
 	*db = (struct db){ .path = db->path };
 }
 
+/* What SQLite makes others could read; where it cannot be made, SQLite says why. */
+static void make_private(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 static int open_once(struct db *db, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
 	            SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE;
+	make_private(db->path);
 	int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
 
 	if (code != SQLITE_OK)
@@ -158,7 +170,18 @@ static int open_once(struct db *db, struct err *err)
 		code = set_up(db, err);
 	if (code == SQLITE_OK)
 		code = prepare(db, err);
+	if (code == SQLITE_OK && stat(db->path, &db->file) < 0)
+		code = SQLITE_CANTOPEN;
 	return code;
+}
+
+/* Somebody removed or replaced the file: what is written to it from now on, nobody will read. */
+static bool is_taken_away(const struct db *db)
+{
+	struct stat now;
+
+	return stat(db->path, &now) < 0 || now.st_ino != db->file.st_ino ||
+	       now.st_dev != db->file.st_dev;
 }
 
 static bool is_damage(int code)
@@ -229,6 +252,8 @@ static int run(struct db *db, const char *sql, const char *doing, struct err *er
 
 int db_begin(struct db *db, struct err *err)
 {
+	if (db->handle && is_taken_away(db))
+		finalize(db);
 	if (!db->handle) { /* it could not be begun anew; perhaps now */
 		int code = open_once(db, err);
 		if (code != SQLITE_OK) {

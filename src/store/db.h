@@ -2,6 +2,7 @@
 #define STORE_DB_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include <sqlite3.h>
 
@@ -18,6 +19,7 @@
 struct db {
 	char *path;
 	sqlite3 *handle;               /* NULL while it could not be opened again */
+	struct stat file;              /* the one that is open */
 	sqlite3_stmt *insert[TABLE_COUNT];
 	sqlite3_stmt *select[TABLE_COUNT][2]; /* all models, one model */
 	sqlite3_stmt *learn;
