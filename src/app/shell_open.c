@@ -80,6 +80,14 @@ static void open_history(struct shell *shell)
 		log_warn("no history: %s", err.text);
 }
 
+static int open_recording(struct shell *shell, struct err *err)
+{
+	if (!shell->options.record_path)
+		return 0;
+	shell->recorder = recorder_open(shell->options.record_path, &shell->limits, err);
+	return shell->recorder ? 0 : err->code;
+}
+
 static void on_learned(void *ctx, const void *row)
 {
 	struct event event = shell_event(EVENT_LEARNED);
@@ -345,21 +353,19 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 ||
 	    shell_make_arbiter(shell, err) < 0)
 		return err->code;
-	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
-	warn_of_models(shell);
-	open_history(shell);
-	if (options->record_path) {
-		shell->recorder = recorder_open(options->record_path, &shell->limits, err);
-		if (!shell->recorder)
-			return err->code;
-	}
-
 	uv_loop_init(&shell->loop);
 	uv_mutex_init(&shell->posted_lock);
 	uv_async_init(&shell->loop, &shell->posted, on_posted);
 	shell->posted.data = shell;
 	shell->tickets = tickets_new(shell->limits.requests);
-	if (open_engines(shell, keeper, err) < 0 || open_gateway(shell, err) < 0)
+	/* The socket's lock comes before all that a daemon that already runs here has in use: the
+	 * sockets of its engines, its history, its recording. */
+	if (open_gateway(shell, err) < 0)
+		return err->code;
+	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
+	warn_of_models(shell);
+	open_history(shell);
+	if (open_recording(shell, err) < 0 || open_engines(shell, keeper, err) < 0)
 		return err->code;
 	open_api(shell);
 	open_signals(shell);
@@ -446,6 +452,11 @@ static void tear_down(struct shell *shell)
 	close_handles(shell);
 	uv_run(&shell->loop, UV_RUN_DEFAULT);
 	tickets_free(shell->tickets);
+	free(shell->actions.items);
+	free(shell->queue);
+	free(shell->deferred);
+	free(shell->instances);
+	free(shell->last_error);
 	if (shell->recorder)
 		recorder_close(shell->recorder);
 	catalogue_release(&shell->catalogue);

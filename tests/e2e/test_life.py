@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from harness import (Stream, alive, ask, chat, children_of, content, engine_pids, fake, kill, models, real, wait_for,
-                     wait_state)
+from harness import (Stream, alive, ask, chat, children_of, content, engine_pids, fake, in_threads, kill, models, real,
+                     wait_for, wait_state)
 
 
 def test_killed_it_leaves_no_orphan_and_a_restart_serves(start):
@@ -67,6 +67,20 @@ def test_int_ends_it_too(start):
     chat(daemon, "a")
     daemon.process.send_signal(signal.SIGINT)
     assert daemon.process.wait(15) == 0
+
+
+def test_a_second_daemon_leaves_the_first_as_it_is(start, tmp_path):
+    recording = str(tmp_path / "recording")
+    first = start({"a": fake()}, options=["--record", recording])
+    chat(first, "a")
+    sockets = {name for name in os.listdir(os.path.join(first.folder, "run")) if name.startswith("engine-")}
+    assert sockets
+    size = os.path.getsize(recording)
+    second = start({"a": fake()}, folder=first.folder, options=["--record", recording], wait=False)
+    assert second.process.wait(20) == 1
+    assert sockets <= set(os.listdir(os.path.join(first.folder, "run"))), "its engines can still be reached"
+    assert os.path.getsize(recording) >= size, "and its recording goes on"
+    assert all(answer.status == 200 for answer in in_threads([lambda: chat(first, "a")] * 8))
 
 
 def test_hup_reads_the_configuration_again(start):
