@@ -166,6 +166,11 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 		row->spec.flags |= MODEL_MEASURE_FIRST;
 }
 
+bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row)
+{
+	return row->spec.file_key == file_key(model) && row->spec.build_key == build_key(model);
+}
+
 void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out)
 {
 	out->count = conf->model_count;

@@ -1,6 +1,7 @@
 #ifndef APP_CATALOGUE_H
 #define APP_CATALOGUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +16,8 @@
  * blocks on the disk, so it runs before the loop or on a worker, never on the
  * loop. A file that is missing or malformed does not stop the daemon: the row
  * says what is wrong, requests for it are answered with that text, and nobody
- * is evicted for it. catalogue_refresh() looks at such a file again.
+ * is evicted for it. catalogue_refresh() looks at such a file again, and at one
+ * that was replaced.
  *
  * Row i belongs to conf->models[i], and i is the arbiter's index of the model.
  */
@@ -33,6 +35,8 @@ struct catalogue {
 
 /* `room_bytes`: the most that models may take on this machine; bounds a context of `auto`. */
 void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out);
+/* Whether the row was made of the very file and program that are there now. */
+bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row);
 /* Look at one model's file again. */
 void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
                        struct catalogue_row *row);

@@ -107,6 +107,18 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 		keep_observation(shell, decision);
 }
 
+/* An engine that hangs says nothing itself: what its clients read is why it was ended. */
+static void note_stall(struct shell *shell, const struct action *action)
+{
+	const struct conf_model *model = &shell->conf->models[action->model];
+	char span[UNITS_TEXT];
+
+	snprintf(shell->last_error[action->model], sizeof(shell->last_error[0]),
+	         "its engine made no progress for %s (stall_timeout) and was ended; try: cotenant logs %.100s",
+	         units_duration(span, model->stall_timeout_us), model->name);
+	log_warn("%s: %s", model->name, shell->last_error[action->model]);
+}
+
 void shell_carry_out(struct shell *shell, const struct action *action)
 {
 	switch ((enum action_type)action->type) {
@@ -119,6 +131,8 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
+		if (action->reason == REASON_STALLED)
+			note_stall(shell, action);
 		gateway_forget_instance(shell->gateway, action->instance);
 		supervisor_kill(shell->supervisor, action->instance);
 		break;

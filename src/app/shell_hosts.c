@@ -23,13 +23,22 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 	shell_push(shell, &event);
 }
 
+static bool has_instance(const struct shell *shell, uint32_t model)
+{
+	struct model_view view;
+
+	return arbiter_model(shell->arbiter, model, &view) && !id_is_none(view.instance);
+}
+
 static void on_request(void *ctx, struct id ticket, const struct request_spec *spec)
 {
 	struct shell *shell = ctx;
 	bool wants_it = spec->kind == REQUEST_INFER || spec->kind == REQUEST_LOAD;
+	bool unusable = shell->catalogue.rows[spec->model].error[0];
 
-	/* A file that cannot be used: nobody is evicted to find that out once more. */
-	if (wants_it && shell->catalogue.rows[spec->model].error[0])
+	/* Nobody is evicted for a file that cannot be used, or by what another file took. */
+	if (wants_it && (unusable || (shell->conf->models[spec->model].file &&
+	                              !has_instance(shell, spec->model))))
 		shell_recheck(shell, ticket, spec);
 	else
 		shell_push_arrived(shell, ticket, spec);

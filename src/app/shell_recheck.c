@@ -1,8 +1,9 @@
 /*
- * A model whose file could not be used is looked at again when somebody asks
- * for it: a file that was mended or has arrived serves without a reload. The
- * look reads the disk, so it runs on a worker, and those who ask meanwhile wait
- * for the same look.
+ * A model's file is looked at when somebody asks for it and it may have to be
+ * loaded: one that was mended or has arrived serves without a reload, and one
+ * that was replaced is not admitted by what its predecessor took. The look
+ * reads the disk, so it runs on a worker, and those who ask meanwhile wait for
+ * the same look.
  */
 #include "app/shell.h"
 
@@ -22,7 +23,8 @@ struct recheck {
 	uint32_t model;
 	const struct conf_model *conf_model;
 	int64_t room_bytes;
-	struct catalogue_row row;
+	struct catalogue_row row; /* as it stands, then as it was found */
+	bool changed;
 	struct asked *first;
 	struct recheck *next;
 };
@@ -49,7 +51,10 @@ static void look(uv_work_t *work)
 {
 	struct recheck *recheck = work->data;
 
-	catalogue_refresh(recheck->conf_model, recheck->room_bytes, &recheck->row);
+	recheck->changed = recheck->row.error[0] ||
+	                   !catalogue_is_current(recheck->conf_model, &recheck->row);
+	if (recheck->changed)
+		catalogue_refresh(recheck->conf_model, recheck->room_bytes, &recheck->row);
 }
 
 static void answer(struct shell *shell, const struct asked *asked)
@@ -75,7 +80,7 @@ static void after_look(uv_work_t *work, int status)
 	               &shell->conf->models[recheck->model] == recheck->conf_model;
 
 	unlink_recheck(shell, recheck);
-	if (status == 0 && current) {
+	if (status == 0 && current && recheck->changed) {
 		shell->catalogue.rows[recheck->model] = recheck->row;
 		if (!recheck->row.error[0])
 			shell_push_model(shell, recheck->model);
@@ -108,6 +113,7 @@ void shell_recheck(struct shell *shell, struct id ticket, const struct request_s
 	recheck->model = spec->model;
 	recheck->conf_model = &shell->conf->models[spec->model];
 	recheck->room_bytes = shell->room_bytes;
+	recheck->row = shell->catalogue.rows[spec->model];
 	recheck->first = asked;
 	recheck->next = shell->rechecks;
 	shell->rechecks = recheck;

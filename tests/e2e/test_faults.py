@@ -69,6 +69,7 @@ def test_an_engine_that_is_never_ready_is_ended(start):
     begin = time.monotonic()
     answer = chat(daemon, "a")
     assert answer.status in (502, 504), answer
+    assert "stall_timeout" in answer.error["message"], "and its clients are told why"
     assert time.monotonic() - begin < 15
     wait_for("its process to be gone", lambda: not engine_pids(daemon, "a"))
 
@@ -113,6 +114,19 @@ def test_a_file_that_is_mended_works_again(start, tmp_path):
     shutil.copy(MODELS / "tiny.gguf", path)
     assert daemon.model("a", "load")[0] == 200
     assert chat(daemon, "a").status == 200
+
+
+def test_a_file_that_is_replaced_is_admitted_by_what_it_takes(start, tmp_path):
+    path = str(tmp_path / "model.gguf")
+    shutil.copy(MODELS / "tiny.gguf", path)
+    daemon = start({"a": {**real(), "file": path}})
+    assert chat(daemon, "a").status == 200
+    before = models(daemon)["a"]["estimate_bytes"]
+    assert daemon.model("a", "unload")[0] == 200
+    shutil.copy(MODELS / "embed.gguf", path + ".new")
+    os.rename(path + ".new", path)
+    daemon.model("a", "load")
+    assert models(daemon)["a"]["estimate_bytes"] > 2 * before
 
 
 def test_a_model_that_keeps_failing_is_not_tried_for_every_request(start):
