@@ -13,7 +13,8 @@
  *
  * A unix socket leaves a file behind when its owner is killed. Whether that
  * file is stale is decided by a lock on `PATH.lock`, which the kernel drops
- * with the process: who gets the lock removes the file and listens; who does
+ * with the process: who gets the lock removes the file, if it is a socket, and
+ * listens (-EEXIST if it is anything else, which stays); who does
  * not is told that another one runs. The lock file itself stays, because
  * removing it would let two processes hold "the" lock.
  */
