@@ -41,7 +41,7 @@ static bool put_text(const struct waiting *waiting, const json_t *model, struct 
 		return false;
 	} else {
 		buf_printf(out, "%s", json_text(model, "text"));
-		if (json_int(model, "queued"))
+		if (strcmp(state, "busy") == 0)
 			buf_printf(out, "; %lld in its queue", (long long)json_int(model, "queued"));
 	}
 	if (waiting->note[0])
