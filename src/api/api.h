@@ -13,6 +13,7 @@
 #include "gateway/gateway.h"
 #include "gateway/ticket.h"
 #include "probe/sample.h"
+#include "probe/topology.h"
 #include "store/store.h"
 
 /*
@@ -46,6 +47,7 @@ struct api_host {
 	const struct arbiter *(*arbiter)(void *ctx);
 	const struct conf *(*conf)(void *ctx);
 	const struct sample *(*sample)(void *ctx);                    /* NULL before the first */
+	const struct topology *(*topology)(void *ctx);                /* of the last reading; NULL before the first */
 	const struct estimate *(*estimate)(void *ctx, uint32_t model); /* NULL where there is none */
 	const struct gateway_counters *(*gateway)(void *ctx);
 	void (*now)(void *ctx, struct api_now *out);

@@ -38,18 +38,18 @@ void handle_health(struct api *api, struct call *call, const char *name)
 void handle_memory(struct api *api, struct call *call, const char *name)
 {
 	const struct conf *conf = api->host.conf(api->host.ctx);
-	const struct sample *sample = api->host.sample(api->host.ctx);
+	const struct topology *topology = api->host.topology(api->host.ctx);
 	struct api_now now;
 
 	(void)name;
-	if (!sample) {
+	if (!topology) {
 		call_error(call, 503, "no_sample", "the machine's memory was not read yet", NULL);
 		return;
 	}
 	api->host.now(api->host.ctx, &now);
 	json_t *json = memory_json(&(struct memory_input){
 		.arbiter = api->host.arbiter(api->host.ctx),
-		.sample = sample,
+		.topology = topology,
 		.baseline_bytes = now.baseline_bytes,
 		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
 	});

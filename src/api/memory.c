@@ -5,55 +5,50 @@
 #include "api/value.h"
 #include "base/units.h"
 
-/* Of what the baseline leaves, this share is what models should take at most. */
-enum { BUDGET_PERCENT = 85 };
+enum { LEAK_LEAST = 1 << 30 };
 
 struct account {
 	int64_t size, capacity, unreclaimable, foreign, held, free, usable, baseline;
 };
-
-static int64_t at_least_zero(int64_t bytes)
-{
-	return bytes > 0 ? bytes : 0;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-static bool has_cgroup_limit(const struct sample *sample)
+static int64_t at_least_zero(int64_t bytes)
 {
-	return sample->cgroup_limit_bytes < sample->total_bytes;
+	return bytes > 0 ? bytes : 0;
 }
 
-/* What one more allocation on the host could take before harm. */
-static int64_t allocatable(const struct memory_input *in, const struct account *a)
+static bool has_ledger(const struct memory_input *in)
 {
-	const struct sample *sample = in->sample;
-	int64_t room = a->capacity - a->unreclaimable;
-
-	if (has_cgroup_limit(sample))
-		room = smaller(room, sample->cgroup_limit_bytes - sample->cgroup_used_bytes);
-	return at_least_zero(room);
+	return in->arbiter && arbiter_pools(in->arbiter) > 0;
 }
 
-static struct account account_of(const struct memory_input *in)
+static int64_t baseline_of(const struct memory_input *in, uint32_t pool, int64_t foreign)
 {
-	const struct sample *sample = in->sample;
-	struct account a = { .size = sample->total_bytes,
-		             .unreclaimable = sample->unreclaimable_bytes,
-		             .foreign = sample->unreclaimable_bytes };
+	int64_t used = foreign;
+
+	/* Of the RAM, as the kernel has it: what drivers hide on top is no baseline. */
+	if (pool == 0)
+		used = in->baseline_bytes >= 0 ? in->baseline_bytes
+		                               : in->topology->mem.total - in->topology->mem.available;
+	return smaller(at_least_zero(used), foreign);
+}
+
+static struct account account_of(const struct memory_input *in, uint32_t at)
+{
+	const struct topology *t = in->topology;
+	struct account a = { .size = t->pool[at].size_bytes,
+		             .capacity = topology_capacity(t, at),
+		             .unreclaimable = t->pool[at].unreclaimable_bytes,
+		             .foreign = t->pool[at].unreclaimable_bytes };
 	struct pool_view pool;
-	int64_t caps = INT64_MAX;
 
-	a.capacity = a.size - in->reserve_bytes;
-	if (has_cgroup_limit(sample))
-		caps = sample->cgroup_limit_bytes;
-	caps = smaller(caps, in->limit_bytes);
-	a.free = smaller(allocatable(in, &a), in->limit_bytes);
-	if (in->arbiter && arbiter_pools(in->arbiter) > 0) {
-		arbiter_pool(in->arbiter, 0, &pool);
+	a.free = smaller(topology_free(t, at), in->limit_bytes);
+	if (has_ledger(in) && at < arbiter_pools(in->arbiter)) {
+		arbiter_pool(in->arbiter, at, &pool);
 		a = (struct account){ .size = pool.size_bytes,
 			              .capacity = pool.capacity_bytes,
 			              .unreclaimable = pool.unreclaimable_bytes,
@@ -61,37 +56,40 @@ static struct account account_of(const struct memory_input *in)
 			              .held = pool.held_bytes,
 			              .free = at_least_zero(pool.free_bytes) };
 	}
-	a.baseline = in->baseline_bytes < 0 ? a.foreign : smaller(in->baseline_bytes, a.foreign);
-	a.usable = at_least_zero(smaller(a.size - a.baseline, caps)) / 100 * BUDGET_PERCENT;
+	a.baseline = baseline_of(in, at, a.foreign);
+	a.usable = smaller(topology_usable(t, at, a.baseline), in->limit_bytes / 100 * 85);
 	return a;
 }
 
-static void add_view(json_t *views, const char *name, int64_t bytes, const char *used_as)
+static const char *role_name(enum view_role role)
 {
-	json_array_append_new(views, json_pack("{s:s, s:I, s:s}", "name", name, "bytes",
-	                                       (json_int_t)bytes, "used_as", used_as));
+	return role == VIEW_CAP ? "cap" : role == VIEW_READING ? "reading" : "ignored";
 }
 
-static json_t *views_json(const struct memory_input *in)
+static json_t *views_json(const struct memory_input *in, uint32_t pool)
 {
-	const struct sample *sample = in->sample;
 	json_t *views = json_array();
 
-	add_view(views, "MemAvailable", sample->available_bytes, "reading");
-	add_view(views, "MemFree", sample->free_bytes, "ignored");
-	add_view(views, "SwapFree", sample->swap_free_bytes, "ignored");
-	if (has_cgroup_limit(sample))
-		add_view(views, "cgroup", sample->cgroup_limit_bytes, "cap");
-	if (in->limit_bytes != INT64_MAX)
-		add_view(views, "memory.limit", in->limit_bytes, "cap");
+	for (uint32_t i = 0; i < in->topology->views; i++) {
+		const struct view *view = &in->topology->view[i];
+		if (view->pool != pool)
+			continue;
+		json_array_append_new(views, json_pack("{s:s, s:I, s:s, s:s}", "name", view->name, "bytes",
+		                                       (json_int_t)view->bytes, "used_as", role_name(view->role),
+		                                       "why", view->why));
+	}
+	if (pool == 0 && in->limit_bytes != INT64_MAX)
+		json_array_append_new(views, json_pack("{s:s, s:I, s:s, s:s}", "name", "memory.limit", "bytes",
+		                                       (json_int_t)in->limit_bytes, "used_as", "cap", "why",
+		                                       "the configuration's: what models may claim in all"));
 	return views;
 }
 
-static json_t *pools_json(const struct memory_input *in, const struct account *a)
+static json_t *pool_json(const struct memory_input *in, uint32_t at, const struct account *a)
 {
 	json_t *pool = json_object();
 
-	json_object_set_new(pool, "name", json_string("ram"));
+	json_object_set_new(pool, "name", json_string(in->topology->pool[at].name));
 	json_object_set_new(pool, "size_bytes", json_integer(a->size));
 	json_object_set_new(pool, "capacity_bytes", json_integer(a->capacity));
 	json_object_set_new(pool, "usable_bytes", json_integer(a->usable));
@@ -99,43 +97,59 @@ static json_t *pools_json(const struct memory_input *in, const struct account *a
 	json_object_set_new(pool, "free_bytes", json_integer(a->free));
 	json_object_set_new(pool, "foreign_bytes", json_integer(a->foreign));
 	json_object_set_new(pool, "claimed_bytes", json_integer(a->held));
-	json_object_set_new(pool, "views", views_json(in));
-	return json_pack("[o]", pool);
+	json_object_set_new(pool, "baseline_bytes", json_integer(a->baseline));
+	json_object_set_new(pool, "views", views_json(in, at));
+	return pool;
 }
 
-static void add_owner(json_t *owners, const char *kind, const char *name, int64_t claim,
-                      int64_t measured)
+/* ---- runtimes ---- */
+
+enum runtime { RUNTIME_ROCM, RUNTIME_VULKAN, RUNTIME_CUDA };
+
+static int64_t allocatable_of(const struct device *device, enum runtime runtime)
 {
-	json_array_append_new(owners, json_pack("{s:s, s:o, s:I, s:I}", "kind", kind, "name",
-	                                        json_lossy(str_from(name)), "claim_bytes",
-	                                        (json_int_t)claim, "measured_bytes",
-	                                        (json_int_t)measured));
+	switch (runtime) {
+	case RUNTIME_ROCM:
+		return device->rocm_bytes;
+	case RUNTIME_VULKAN:
+		return device->vulkan_bytes;
+	case RUNTIME_CUDA:
+		break;
+	}
+	return device->cuda_bytes;
 }
 
-static json_t *owners_json(const struct memory_input *in, const struct account *a)
+/* The best device, and each beside it. */
+static json_t *runtime_json(const struct topology *t, enum runtime runtime)
 {
-	json_t *owners = json_array();
-	struct model_view model;
+	json_t *devices = json_array();
+	int64_t best = 0;
 
-	add_owner(owners, "system", "baseline", 0, a->baseline);
-	add_owner(owners, "foreign", "other programs", 0, a->foreign - a->baseline);
-	for (uint32_t i = 0; in->arbiter && i < arbiter_models(in->arbiter); i++)
-		if (arbiter_model(in->arbiter, i, &model) && !id_is_none(model.instance))
-			add_owner(owners, "instance", model.spec->name, model.claim_bytes,
-			          model.measured_bytes);
-	return owners;
+	for (uint32_t i = 0; i < t->devices; i++) {
+		int64_t bytes = allocatable_of(&t->device[i], runtime);
+		if (bytes < 0)
+			continue;
+		best = bytes > best ? bytes : best;
+		json_array_append_new(devices, json_pack("{s:s, s:I}", "name", t->device[i].name,
+		                                         "allocatable_bytes", (json_int_t)bytes));
+	}
+	return json_pack("{s:I, s:o}", "allocatable_bytes", (json_int_t)best, "devices", devices);
 }
 
-static json_t *runtime_json(int64_t bytes)
+static json_t *runtimes_json(const struct memory_input *in, const struct account *ram)
 {
-	return json_pack("{s:I}", "allocatable_bytes", (json_int_t)bytes);
+	const struct topology *t = in->topology;
+	int64_t cpu = t->allocatable_cpu_bytes;
+
+	if (has_ledger(in)) /* its reserve may be the configuration's */
+		cpu = smaller(cpu, at_least_zero(ram->capacity - ram->unreclaimable));
+
+	return json_pack("{s:o, s:o, s:o, s:{s:I}}", "rocm", runtime_json(t, RUNTIME_ROCM), "vulkan",
+	                 runtime_json(t, RUNTIME_VULKAN), "cuda", runtime_json(t, RUNTIME_CUDA), "cpu",
+	                 "allocatable_bytes", (json_int_t)cpu);
 }
 
-static json_t *runtimes_json(const struct memory_input *in, const struct account *a)
-{
-	return json_pack("{s:o, s:o, s:o, s:o}", "rocm", runtime_json(0), "vulkan", runtime_json(0), "cuda",
-	                 runtime_json(0), "cpu", runtime_json(allocatable(in, a)));
-}
+/* ---- warnings ---- */
 
 static void warn(json_t *warnings, const char *code, const char *message)
 {
@@ -143,23 +157,42 @@ static void warn(json_t *warnings, const char *code, const char *message)
 	                      json_pack("{s:s, s:s}", "code", code, "message", message));
 }
 
-static json_t *warnings_json(const struct memory_input *in, const struct account *a)
+static void warn_of_leaks(json_t *warnings, const struct memory_input *in)
 {
-	const struct sample *sample = in->sample;
+	int64_t leak = memory_leak_bytes(in);
+	char message[256], size[UNITS_TEXT];
+
+	if (leak < 0) {
+		warn(warnings, "gpu_owners_unknown",
+		     "who holds the GPU's memory cannot be told: its processes cannot be read");
+	} else if (leak > LEAK_LEAST) {
+		snprintf(message, sizeof message,
+		         "%s of the GPU's memory belong to no process: a driver's leak, which a reboot gives back "
+		         "(from one reading)",
+		         units_size(size, leak));
+		warn(warnings, "gpu_memory_without_owner", message);
+	}
+}
+
+static json_t *warnings_json(const struct memory_input *in, const struct account *ram)
+{
+	const struct topology *t = in->topology;
 	json_t *warnings = json_array();
 
 	if (in->baseline_bytes < 0)
 		warn(warnings, "baseline_from_one_reading",
 		     "the system's baseline is taken from this one reading; a running daemon learns it over time");
-	if (has_cgroup_limit(sample))
-		warn(warnings, "cgroup_limit", "a control group allows less than the machine has");
-	if (in->limit_bytes != INT64_MAX && in->limit_bytes > a->capacity)
+	for (uint32_t i = 0; i < t->warnings; i++)
+		json_array_append_new(warnings, json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
+		                                          json_lossy(str_from(t->warning[i].message))));
+	warn_of_leaks(warnings, in);
+	if (in->limit_bytes != INT64_MAX && in->limit_bytes > ram->capacity && t->pools == 1)
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");
-	if (a->foreign + a->held > a->capacity)
+	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity : t->allocatable_cpu_bytes == 0)
 		warn(warnings, "over_capacity",
-		     "what is in use or claimed is more than the capacity: nothing more can be loaded");
-	if (sample->swap_total_bytes - sample->swap_free_bytes > a->size / 20)
+		     "what is in use or claimed leaves nothing of the capacity: nothing more can be loaded");
+	if (t->mem.swap_total - t->mem.swap_free > ram->size / 20)
 		warn(warnings, "swap_in_use",
 		     "more than a twentieth of the memory's size is swapped out: models will be slow");
 	return warnings;
@@ -167,14 +200,19 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 
 json_t *memory_json(const struct memory_input *in)
 {
-	struct account a = account_of(in);
+	struct account ram = account_of(in, 0);
 	json_t *json = json_object();
+	json_t *pools = json_array();
 
+	for (uint32_t i = 0; i < in->topology->pools; i++) {
+		struct account a = account_of(in, i);
+		json_array_append_new(pools, pool_json(in, i, &a));
+	}
 	json_object_set_new(json, "daemon", json_boolean(in->arbiter != NULL));
-	json_object_set_new(json, "topology", json_string("cpu"));
-	json_object_set_new(json, "pools", pools_json(in, &a));
-	json_object_set_new(json, "owners", owners_json(in, &a));
-	json_object_set_new(json, "runtimes", runtimes_json(in, &a));
-	json_object_set_new(json, "warnings", warnings_json(in, &a));
+	json_object_set_new(json, "topology", json_string(topology_name(in->topology->kind)));
+	json_object_set_new(json, "pools", pools);
+	json_object_set_new(json, "owners", memory_owners_json(in, ram.baseline));
+	json_object_set_new(json, "runtimes", runtimes_json(in, &ram));
+	json_object_set_new(json, "warnings", warnings_json(in, &ram));
 	return json;
 }

@@ -5,25 +5,32 @@
 #include <stdint.h>
 
 #include "core/arbiter.h"
-#include "probe/sample.h"
+#include "probe/programs.h"
+#include "probe/topology.h"
 
 /*
  * memory - the account of every byte, as JSON.
  *
  * With the daemon it is the arbiter's ledger; without one it is what a single
- * sample tells, and says so. The owners' measured bytes add up to the pool's
- * unreclaimable use: system (the baseline), instances, and foreign for what is
- * left. Shape: ARCHITECTURE.md, "memory".
+ * reading tells, and says so. In each pool the owners' measured bytes add up to
+ * its unreclaimable use: instances, programs by name, leaks, and system for
+ * what is left. Shape: ARCHITECTURE.md, "memory".
  */
 struct memory_input {
-	const struct arbiter *arbiter; /* NULL: no daemon, the sample alone */
-	const struct sample *sample;   /* never NULL */
-	int64_t baseline_bytes;        /* -1 = not known: the sample's own use is taken */
-	int64_t reserve_bytes;         /* used where there is no arbiter */
-	int64_t limit_bytes;           /* memory.limit; INT64_MAX = none */
+	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
+	const struct topology *topology; /* never NULL; its pools are the arbiter's */
+	const struct programs *programs; /* NULL: nobody looked who else is there */
+	int64_t baseline_bytes;          /* of system RAM; -1 = not known: the reading's own use is taken */
+	int64_t limit_bytes;             /* memory.limit; INT64_MAX = none */
 };
 
 /* A new reference. */
 json_t *memory_json(const struct memory_input *input);
+
+/* memory_owners.c: the owners alone; `baseline_bytes` is decided. For memory_json(). */
+json_t *memory_owners_json(const struct memory_input *input, int64_t baseline_bytes);
+
+/* Bytes in a driver's pools that no process owns; 0 = none, -1 = nobody can tell. */
+int64_t memory_leak_bytes(const struct memory_input *input);
 
 #endif

@@ -1,14 +1,15 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/estimate_json.h"
-#include "api/memory.h"
 #include "app/cli.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
+#include "base/alloc.h"
 #include "base/units.h"
 #include "estimate/estimate.h"
-#include "probe/sample.h"
+#include "probe/topology.h"
 
 static const struct cli_option estimate_options[] = {
 	{ "context", 'c', CLI_NUMBER, "N", "the engine's -c, over all slots (0: what the model was trained for)" },
@@ -194,19 +195,15 @@ struct machine {
 /* What could be loaded on that machine now, if nothing of ours were there. */
 static int read_machine(const char *root, struct machine *out, struct err *err)
 {
-	struct sample sample = { 0 };
+	struct topology *topology = xcalloc(1, sizeof(*topology));
+	int error = topology_find(root, topology, err);
 
-	int error = sample_read(root, &sample, err);
-	if (error < 0)
-		return error;
-	json_t *memory = memory_json(&(struct memory_input){ .sample = &sample,
-		                                             .baseline_bytes = -1,
-		                                             .reserve_bytes = sample_default_reserve(&sample),
-		                                             .limit_bytes = INT64_MAX });
-	const json_t *pool = json_array_get(json_object_get(memory, "pools"), 0);
-	*out = (struct machine){ json_int(pool, "free_bytes"), json_int(pool, "capacity_bytes") };
-	json_decref(memory);
-	return 0;
+	if (error == 0) {
+		uint32_t pool = topology_default_pool(topology);
+		*out = (struct machine){ topology_free(topology, pool), topology_capacity(topology, pool) };
+	}
+	free(topology);
+	return error;
 }
 
 static const char *fits_there(const struct estimate *e, const struct machine *machine)

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/memory.h"
@@ -6,8 +7,10 @@
 #include "app/cli_client.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
+#include "base/alloc.h"
 #include "base/units.h"
-#include "probe/sample.h"
+#include "probe/programs.h"
+#include "probe/topology.h"
 
 static const struct cli_option memory_options[] = {
 	{ "root", 0, CLI_TEXT, "DIR", "read a recorded machine (DIR/proc, DIR/sys) instead of asking the daemon" },
@@ -17,16 +20,21 @@ static const struct cli_option memory_options[] = {
 /* One reading of the machine, judged by itself. */
 static int read_machine(const char *root, json_t **out)
 {
-	struct sample sample = { 0 };
+	struct topology *topology = xcalloc(1, sizeof(*topology));
+	struct programs *programs = xcalloc(1, sizeof(*programs));
 	struct err err;
+	int code = topology_find(root, topology, &err);
 
-	if (sample_read(root, &sample, &err) < 0)
-		return cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text);
-	*out = memory_json(&(struct memory_input){ .sample = &sample,
-		                                   .baseline_bytes = -1,
-		                                   .reserve_bytes = sample_default_reserve(&sample),
-		                                   .limit_bytes = INT64_MAX });
-	return CLI_DONE;
+	if (code == 0) {
+		programs_read(root, topology, programs);
+		*out = memory_json(&(struct memory_input){ .topology = topology,
+			                                   .programs = programs,
+			                                   .baseline_bytes = -1,
+			                                   .limit_bytes = INT64_MAX });
+	}
+	free(programs);
+	free(topology);
+	return code < 0 ? cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text) : CLI_DONE;
 }
 
 static void print_sizes(const json_t *pool)

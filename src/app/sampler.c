@@ -11,7 +11,8 @@ enum {
 	RELEASE_LAST_MS = 50,
 	MOVING_MS = 200,
 	STEADY_MS = 1000,
-	EMPTY_MS = 10000
+	EMPTY_MS = 10000,
+	TOPOLOGY_EVERY = 10,
 };
 
 struct sampler {
@@ -29,12 +30,29 @@ struct sampler {
 	struct err err;
 	struct sampler_owner owners[SAMPLE_OWNERS_MAX];
 	struct sample sample;
+	struct topology topology;
+	uint32_t until_topology;  /* samples */
 };
 
 static void read_sample(uv_work_t *work)
 {
 	struct sampler *sampler = work->data;
+	struct err ignored;
+
 	sampler->code = sample_read(sampler->root, &sampler->sample, &sampler->err);
+	if (sampler->code < 0)
+		return;
+	if (sampler->topology.devices == 0 && sampler->until_topology > 0) {
+		sampler->until_topology--;
+		return;
+	}
+	sampler->until_topology = TOPOLOGY_EVERY - 1;
+	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
+	/* Where it matters a failure is the sample's failure. */
+	int code = topology_read(sampler->root, &sampler->topology,
+	                         sampler->topology.devices ? &sampler->err : &ignored);
+	if (sampler->topology.devices > 0)
+		sampler->code = code;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -54,7 +72,7 @@ static void after_sample(uv_work_t *work, int status)
 		return;
 	}
 	if (status == 0 && sampler->code == 0)
-		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, sampler->owners,
+		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, &sampler->topology, sampler->owners,
 		                          sampler->count);
 	else
 		sampler->events.on_failed(sampler->events.ctx, sampler->err.text);
@@ -110,12 +128,14 @@ static void arm(struct sampler *sampler)
 	uv_timer_start(&sampler->timer, on_timer, ms, 0);
 }
 
-struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct sampler_events *events)
+struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct topology *topology,
+                            const struct sampler_events *events)
 {
 	struct sampler *sampler = xcalloc(1, sizeof(*sampler));
 
 	sampler->events = *events;
 	sampler->root = root;
+	sampler->topology = *topology;
 	sampler->pace = PACE_EMPTY;
 	sampler->release_ms = RELEASE_FIRST_MS;
 	uv_timer_init(loop, &sampler->timer);

@@ -6,6 +6,7 @@
 
 #include "core/ids.h"
 #include "probe/sample.h"
+#include "probe/topology.h"
 
 /*
  * sampler - when the machine is read.
@@ -15,7 +16,8 @@
  * 10 s while nothing is loaded, 1 s while something is, 200 ms while a load or
  * an unload is in flight, and after an engine's end at 1, 2, 4 ... 50 ms until
  * its bytes were seen to come back, because the next load waits for exactly
- * that.
+ * that. The topology is read along: with every sample where a GPU holds memory,
+ * else with every tenth, for its views are only shown.
  */
 struct sampler;
 struct uv_loop_s;
@@ -38,14 +40,14 @@ struct sampler_events {
 	void *ctx;
 	/* Fill `out` with who is to be measured; returns how many (at most `capacity`). */
 	uint32_t (*owners)(void *ctx, struct sampler_owner *out, uint32_t capacity);
-	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i.
-	 */
-	void (*on_sample)(void *ctx, const struct sample *sample,
+	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. */
+	void (*on_sample)(void *ctx, const struct sample *sample, const struct topology *topology,
 	                  const struct sampler_owner *owners, uint32_t count);
 	void (*on_failed)(void *ctx, const char *text);
 };
 
-struct sampler *sampler_new(struct uv_loop_s *loop, const char *root,
+/* `topology` is copied: how it was found. */
+struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const struct topology *topology,
                             const struct sampler_events *events);
 /* Change the pace; a faster one takes effect at once, PACE_RELEASE starts its ladder anew. */
 void sampler_pace(struct sampler *sampler, enum sampler_pace pace);

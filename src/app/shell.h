@@ -94,7 +94,8 @@ struct shell {
 	uint32_t instance_capacity;
 	char (*last_error)[512]; /* per model: what its last failure said */
 
-	struct sample sample; /* the last one; total_bytes 0 until there is one */
+	struct sample sample;    /* the last one; total_bytes 0 until there is one */
+	struct topology topology; /* read with it, or at most ten samples before */
 	int64_t sampled_at_us;
 	int64_t baseline_bytes; /* the least foreign use seen */
 	int64_t reserve_bytes;

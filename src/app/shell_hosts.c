@@ -205,6 +205,12 @@ static const struct sample *api_sample(void *ctx)
 	return shell->sample.total_bytes ? &shell->sample : NULL;
 }
 
+static const struct topology *api_topology(void *ctx)
+{
+	struct shell *shell = ctx;
+	return shell->sample.total_bytes ? &shell->topology : NULL;
+}
+
 static const struct estimate *api_estimate(void *ctx, uint32_t model)
 {
 	struct shell *shell = ctx;
@@ -315,6 +321,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.arbiter = api_arbiter,
 		.conf = api_conf,
 		.sample = api_sample,
+		.topology = api_topology,
 		.estimate = api_estimate,
 		.gateway = api_gateway,
 		.now = api_now,

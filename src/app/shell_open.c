@@ -114,7 +114,10 @@ int64_t shell_room(const struct room_facts *facts, const struct conf *conf)
 /* The first reading is taken here, before the loop: every limit is derived from it. */
 static int read_machine(struct shell *shell, struct err *err)
 {
-	int code = sample_read("", &shell->sample, err);
+	int code = topology_find("", &shell->topology, err);
+
+	if (code == 0)
+		code = sample_read("", &shell->sample, err);
 
 	if (code < 0)
 		return code;
@@ -378,7 +381,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 		store_load_learned(shell->store, sizeof(struct learned_row), on_learned, shell);
 	struct sampler_events sampler;
 	shell_sampler_events(shell, &sampler);
-	shell->sampler = sampler_new(&shell->loop, "", &sampler);
+	shell->sampler = sampler_new(&shell->loop, "", &shell->topology, &sampler);
 	say_hello(shell);
 	return 0;
 }

@@ -97,14 +97,15 @@ static void judge_pressure(struct shell *shell, const struct sample *sample)
 	shell->pressure = level;
 }
 
-static void on_sample(void *ctx, const struct sample *sample, const struct sampler_owner *owners,
-                      uint32_t count)
+static void on_sample(void *ctx, const struct sample *sample, const struct topology *topology,
+                      const struct sampler_owner *owners, uint32_t count)
 {
 	struct shell *shell = ctx;
 	struct event event;
 
 	shell->sample_failing = false;
 	shell->sample = *sample;
+	shell->topology = *topology;
 	shell->sampled_at_us = shell_now_us();
 	learn_baseline(shell, sample);
 	for (uint32_t i = 0; i < count; i++)

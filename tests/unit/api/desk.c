@@ -151,6 +151,11 @@ static const struct conf *get_conf(void *ctx)
 	return &((struct desk *)ctx)->conf;
 }
 
+static const struct topology *get_topology(void *ctx)
+{
+	return &((struct desk *)ctx)->topology;
+}
+
 static const struct sample *get_sample(void *ctx)
 {
 	struct desk *desk = ctx;
@@ -332,13 +337,17 @@ static int open_desk(void **state, struct store *store)
 	desk->key.models.items[0] = chat;
 	desk->sample = (struct sample){ .total_bytes = 8 * GIB, .available_bytes = 7 * GIB,
 		                        .unreclaimable_bytes = GIB, .cgroup_limit_bytes = INT64_MAX };
+	desk->topology = (struct topology){ .pools = 1, .pool = { { .name = "ram", .size_bytes = 8 * GIB,
+		.unreclaimable_bytes = GIB } }, .cgroup_limit_bytes = INT64_MAX,
+		.mem = { .total = 8 * GIB, .available = 7 * GIB }, .allocatable_bytes = 7 * GIB,
+		.allocatable_cpu_bytes = 7 * GIB };
 	desk->estimate = (struct estimate){ .architecture = "llama", .file_bytes = 4 * GIB,
 		                            .parameters = 7000000000, .trained_context = 32768,
 		                            .flags = "one,two" };
 	desk->tickets = tickets_new(16);
 	desk->store = store;
 	pthread_mutex_init(&desk->posted_lock, NULL);
-	const struct api_host host = { desk, get_arbiter, get_conf, get_sample, get_estimate, get_gateway,
+	const struct api_host host = { desk, get_arbiter, get_conf, get_sample, get_topology, get_estimate, get_gateway,
 		                       get_now, next_sequence, explain, submit, gone, pin, reload, plan,
 		                       requests, cancel, post };
 	/* Names are read as soon as decisions come, so the api is there first. */

@@ -36,6 +36,7 @@ struct desk {
 	struct conf_model model[3];
 	struct conf_key key; /* role use, sees chat alone */
 	struct sample sample;
+	struct topology topology;
 	struct estimate estimate;
 	struct gateway_counters gateway;
 	struct api_now now;

@@ -1,0 +1,38 @@
+#ifndef PROBE_PROGRAMS_H
+#define PROBE_PROGRAMS_H
+
+#include "probe/topology.h"
+
+/*
+ * programs - who has how much, by the programs' names.
+ *
+ * One pass over all processes; processes of a name are one program. Shared
+ * memory that several map counts once, by the most that one of them has. The
+ * list holds the largest first.
+ */
+enum { PROGRAMS_MAX = 256 };
+
+struct program {
+	char name[32];
+	uint32_t processes;
+	int64_t anon_bytes;
+	int64_t shmem_bytes;
+	int64_t swap_bytes;
+	int64_t gpu_bytes[POOLS_KNOWN_MAX];
+};
+
+struct programs {
+	struct program list[PROGRAMS_MAX];
+	uint32_t count;
+	uint32_t processes;    /* looked at */
+	bool gpu_unreadable;   /* some descriptors could not be read */
+	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* of all */
+};
+
+/* 0, or a negative errno where not even /proc can be listed; then there are none. */
+int programs_read(const char *root, const struct topology *topology, struct programs *out);
+
+/* RAM that the program holds: what the ledger would count of it, without what is swapped out. */
+int64_t program_ram_bytes(const struct program *program);
+
+#endif

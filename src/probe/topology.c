@@ -1,0 +1,203 @@
+#include "probe/topology.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "probe/cgroup.h"
+#include "probe/lines.h"
+#include "probe/sample.h"
+#include "probe/topology_parts.h"
+
+const char *topology_name(enum topology_kind kind)
+{
+	static const char *const names[] = {
+		[TOPOLOGY_CPU] = "cpu",
+		[TOPOLOGY_AMD_GTT] = "amd-gtt",
+		[TOPOLOGY_AMD_CARVEOUT] = "amd-carveout",
+		[TOPOLOGY_GB10] = "gb10",
+		[TOPOLOGY_JETSON] = "jetson",
+		[TOPOLOGY_GH200] = "gh200",
+		[TOPOLOGY_INTEL_IGPU] = "intel-igpu",
+		[TOPOLOGY_DISCRETE_AMD] = "discrete-amd",
+		[TOPOLOGY_DISCRETE_NVIDIA] = "discrete-nvidia",
+		[TOPOLOGY_MIXED] = "mixed",
+	};
+
+	return names[kind];
+}
+
+void topology_warn(struct topology *t, const char *code, const char *format, ...)
+{
+	va_list args;
+
+	if (t->warnings == WARNINGS_MAX)
+		return;
+	struct warning *warning = &t->warning[t->warnings++];
+	warning->code = code;
+	va_start(args, format);
+	vsnprintf(warning->message, sizeof warning->message, format, args);
+	va_end(args);
+}
+
+int64_t topology_number(const char *root, const char *name)
+{
+	char text[64];
+	int64_t value;
+
+	if (lines_read_all(root, name, text, sizeof text) <= 0)
+		return -1;
+	return lines_number(str_from(text), &value, NULL) ? value : -1;
+}
+
+/* TTM of the kernel, or of AMD's own driver package, which names its module otherwise. */
+static void read_limits(const char *root, struct topology *t)
+{
+	int64_t pages = topology_number(root, "/sys/module/ttm/parameters/pages_limit");
+	char text[16];
+
+	if (pages < 0)
+		pages = topology_number(root, "/sys/module/amdttm/parameters/pages_limit");
+	t->pages_limit_bytes = pages < 0 ? -1 : pages < (INT64_C(1) << 40) ? pages * t->calls.page_bytes : INT64_C(1) << 50;
+	t->no_system_mem_limit =
+		lines_read_all(root, "/sys/module/amdgpu/parameters/no_system_mem_limit", text, sizeof text) > 0 &&
+		(text[0] == 'Y' || text[0] == 'y' || text[0] == '1');
+}
+
+static void read_cgroup(const char *root, struct topology *t)
+{
+	struct cgroup_mounts *mounts = xmalloc(sizeof *mounts);
+	struct sample *sample = xcalloc(1, sizeof *sample);
+
+	sample->total_bytes = t->mem.total;
+	cgroup_find_mounts(root, mounts);
+	cgroup_read_limit(root, mounts, sample);
+	t->cgroup_limit_bytes = sample->cgroup_limit_bytes;
+	t->cgroup_used_bytes = sample->cgroup_used_bytes;
+	free(sample);
+	free(mounts);
+}
+
+/*
+ * What always stays free of the RAM. By platform where experience names it;
+ * an eighth is the most that a small machine gives, whatever it is.
+ */
+static int64_t ram_reserve(const struct topology *t)
+{
+	int64_t size = t->pool[0].size_bytes, whole = size, named = 2 * GIB;
+
+	for (uint32_t i = 0; i < t->pools; i++)
+		whole += t->pool[i].kind == POOL_CARVEOUT ? t->pool[i].size_bytes : 0;
+	for (uint32_t i = 0; i < t->devices; i++) {
+		enum device_kind kind = t->device[i].kind;
+		if (kind == DEVICE_AMD_GTT || kind == DEVICE_AMD_CARVEOUT)
+			named = larger(named, whole >= 96 * GIB ? 6 * GIB : 4 * GIB);
+		else if (kind == DEVICE_INTEL_IGPU)
+			named = larger(named, 4 * GIB); /* a laptop with its desktop */
+		else if (kind == DEVICE_GB10)
+			named = larger(named, 8 * GIB);
+		else if (kind == DEVICE_JETSON)
+			named = larger(GIB, size / 16);
+	}
+	int64_t reserve = smaller(named, whole / 8);
+	reserve = larger(reserve, size / 100 * 3);
+	return smaller(larger(reserve, 2 * t->zones.high_bytes), size);
+}
+
+static void set_reserves(struct topology *t)
+{
+	t->pool[0].reserve_bytes = ram_reserve(t);
+	for (uint32_t i = 1; i < t->pools; i++) {
+		struct pool *pool = &t->pool[i];
+		int64_t reserve = pool->kind == POOL_HBM ? 2 * GIB : 256 * MIB + pool->size_bytes / 100;
+		pool->reserve_bytes = smaller(reserve, pool->size_bytes);
+	}
+}
+
+static void judge(struct topology *t)
+{
+	const struct meminfo *m = &t->mem;
+
+	if (t->calls.damaged)
+		topology_warn(t, "calls_damaged", "calls.json cannot be read: nothing of it is used");
+	if (t->cgroup_limit_bytes < m->total)
+		topology_warn(t, "cgroup_limit", "a control group allows less than the machine has");
+	if (m->huge_pages > 0)
+		topology_warn(t, "huge_pages", "huge pages are set aside: %lld MiB that engines cannot use",
+		              (long long)(m->hugetlb / MIB));
+	if (t->no_system_mem_limit)
+		topology_warn(t, "no_system_mem_limit",
+		              "amdgpu.no_system_mem_limit is set: nothing keeps ROCm from taking the last page");
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		if (t->cards.card[i].driver == CARD_AMDGPU && t->cards.card[i].gtt_total > m->total)
+			topology_warn(t, "gtt_over_ram", "%s: its GTT (%lld MiB) is larger than the RAM (%lld MiB)",
+			              t->cards.card[i].name, (long long)(t->cards.card[i].gtt_total / MIB),
+			              (long long)(m->total / MIB));
+	for (uint32_t i = 0; i < t->devices; i++)
+		if ((t->device[i].kind == DEVICE_GB10 || t->device[i].kind == DEVICE_JETSON) &&
+		    t->free_2m_bytes >= 0 && t->free_2m_bytes < GIB && m->available > 4 * GIB)
+			topology_warn(t, "fragmented",
+			              "only %lld MiB are free in blocks of 2 MiB or more: loads may fail though memory "
+			              "is available",
+			              (long long)(t->free_2m_bytes / MIB));
+}
+
+static void judge_vendor_values(struct topology *t)
+{
+	const struct calls *calls = &t->calls;
+
+	if (calls->hip_free_bytes > calls->hip_total_bytes && calls->hip_total_bytes >= 0)
+		topology_warn(t, "vendor_value", "HIP says more is free (%lld MiB) than there is (%lld MiB): not used",
+		              (long long)(calls->hip_free_bytes / MIB), (long long)(calls->hip_total_bytes / MIB));
+	for (uint32_t i = 0; i < calls->nvmls; i++)
+		if (calls->nvml[i].total_bytes > 0 && calls->nvml[i].free_bytes > calls->nvml[i].total_bytes)
+			topology_warn(t, "vendor_value", "NVML says more is free than there is of device %u: not used", i);
+	if (calls->cuda_total_bytes > 0 && calls->cuda_free_bytes > calls->cuda_total_bytes)
+		topology_warn(t, "vendor_value", "CUDA says more is free than there is: not used");
+}
+
+static int read_again(const char *root, struct topology *t, struct err *err)
+{
+	int rc = topology_read_use(root, t, err);
+
+	if (rc < 0)
+		return rc;
+	set_reserves(t);
+	read_cgroup(root, t);
+	t->free_2m_bytes = zones_free_2m_bytes(root, t->calls.page_bytes, NULL);
+	topology_list_views(t);
+	topology_weigh(t);
+	judge(t);
+	judge_vendor_values(t);
+	return 0;
+}
+
+int topology_find(const char *root, struct topology *t, struct err *err)
+{
+	*t = (struct topology){ .cgroup_limit_bytes = INT64_MAX };
+	int rc = meminfo_read(root, &t->mem, err);
+	if (rc < 0)
+		return rc;
+	if (root[0])
+		calls_recorded(root, &t->calls);
+	else
+		calls_live(&t->calls);
+	cards_find(root, &t->cards);
+	read_limits(root, t);
+	t->pools = 1;
+	t->pool[0] = (struct pool){ .name = "ram", .size_bytes = t->mem.total, .node = -1 };
+	topology_find_devices(root, t);
+	t->found_warnings = t->warnings;
+	return read_again(root, t, err);
+}
+
+int topology_read(const char *root, struct topology *t, struct err *err)
+{
+	t->warnings = t->found_warnings;
+	cards_read_use(root, &t->cards);
+	if (!root[0] && t->devices > 0)
+		calls_refresh(&t->calls);
+	return read_again(root, t, err);
+}

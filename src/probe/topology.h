@@ -1,0 +1,167 @@
+#ifndef PROBE_TOPOLOGY_H
+#define PROBE_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "probe/calls.h"
+#include "probe/cards.h"
+#include "probe/meminfo.h"
+#include "probe/zones.h"
+
+/*
+ * topology - which memories the machine really has, and who may take what.
+ *
+ * A pool is a physical memory, disjoint from the others. A view is another
+ * reading of a pool: a cap on some of its uses, a reading that is only shown, or
+ * one that is ignored because it says the same memory again or something else
+ * than it seems to. Views are never added. What a machine is, is told by its
+ * values and not by its name; what nobody tells stays unknown and is said so in
+ * a warning, and then counts as not there.
+ *
+ *   1. topology_find()  cards, calls, pools, devices: at start and on change
+ *   2. topology_read()  how much is used: with every sample
+ *
+ * Both block on files and calls. Nothing here is ever more than is physically
+ * there, whatever the files say.
+ */
+enum {
+	POOLS_KNOWN_MAX = 8, /* as the arbiter's pools */
+	DEVICES_MAX = 8,
+	VIEWS_KNOWN_MAX = 48,
+	WARNINGS_MAX = 16,
+	WARNING_BYTES = 240,
+};
+
+#define NO_POOL UINT32_MAX /* also: no card, no device of NVML */
+
+enum topology_kind {
+	TOPOLOGY_CPU,
+	TOPOLOGY_AMD_GTT,
+	TOPOLOGY_AMD_CARVEOUT,
+	TOPOLOGY_GB10,
+	TOPOLOGY_JETSON,
+	TOPOLOGY_GH200,
+	TOPOLOGY_INTEL_IGPU,
+	TOPOLOGY_DISCRETE_AMD,
+	TOPOLOGY_DISCRETE_NVIDIA,
+	TOPOLOGY_MIXED,
+};
+
+enum pool_kind {
+	POOL_RAM,
+	POOL_CARVEOUT, /* taken off the RAM by the firmware for an APU */
+	POOL_VRAM,
+	POOL_HBM,      /* a NUMA node that belongs to a GPU */
+};
+
+struct pool {
+	char name[32];
+	enum pool_kind kind;
+	int64_t size_bytes;
+	int64_t reserve_bytes;
+	int64_t unreclaimable_bytes; /* U; at most the size */
+	int32_t node;                /* of HBM, else -1 */
+};
+
+enum view_role {
+	VIEW_CAP,
+	VIEW_READING,
+	VIEW_IGNORED,
+};
+
+struct view {
+	char name[40];
+	uint32_t pool;
+	int64_t bytes;
+	enum view_role role;
+	bool bounds_gpu, bounds_host; /* of a cap: which uses */
+	int64_t used_bytes;           /* of a cap: what stands under it, of anybody */
+	const char *why;
+};
+
+enum device_kind {
+	DEVICE_AMD_GTT,
+	DEVICE_AMD_CARVEOUT,
+	DEVICE_AMD_CARD,
+	DEVICE_GB10,
+	DEVICE_JETSON,
+	DEVICE_GH200,
+	DEVICE_NVIDIA_CARD,
+	DEVICE_INTEL_IGPU,
+	DEVICE_INTEL_CARD,
+};
+
+/* What a runtime could take of a device now before harm; -1 = it does not run there. */
+struct device {
+	char name[40];
+	enum device_kind kind;
+	uint32_t pool;      /* where models go */
+	uint32_t carveout;  /* of an APU that has one, else NO_POOL */
+	uint32_t card;      /* index into cards, or NO_POOL */
+	uint32_t nvml;      /* index into calls.nvml, or NO_POOL */
+	int64_t rocm_bytes;
+	int64_t vulkan_bytes;
+	int64_t cuda_bytes;
+};
+
+struct warning {
+	const char *code;
+	char message[WARNING_BYTES];
+};
+
+struct topology {
+	enum topology_kind kind;
+	struct pool pool[POOLS_KNOWN_MAX]; /* the first is system RAM */
+	uint32_t pools;
+	struct device device[DEVICES_MAX];
+	uint32_t devices;
+	struct view view[VIEWS_KNOWN_MAX];
+	uint32_t views;
+	struct warning warning[WARNINGS_MAX];
+	uint32_t warnings;
+	uint32_t found_warnings; /* of topology_find(): they stay */
+
+	/* What was read. */
+	struct cards cards;
+	struct calls calls;
+	struct meminfo mem;      /* system RAM without the GPUs' nodes */
+	struct zones zones;
+	int64_t pages_limit_bytes;   /* TTM's; -1 = no TTM */
+	bool no_system_mem_limit;
+	int64_t cgroup_limit_bytes;  /* INT64_MAX = none */
+	int64_t cgroup_used_bytes;
+	int64_t free_2m_bytes;       /* -1 = not told */
+
+	/* Two sums of the same, and what tells them apart. */
+	int64_t u_top_bytes;
+	int64_t u_bot_bytes;
+	int64_t gpu_counter_bytes;   /* what the drivers admit to hold of the RAM */
+	int64_t drift_bytes;         /* what is missing from the RAM less what they admit */
+	int64_t hot_file_bytes;      /* given by the caller before topology_read() */
+
+	int64_t allocatable_bytes;     /* of the RAM, by anybody: A_sys */
+	int64_t allocatable_cpu_bytes; /* by what is charged to our cgroup */
+};
+
+/* `root` is "" on this machine. 0, or a negative errno where not even meminfo makes sense. */
+int topology_find(const char *root, struct topology *out, struct err *err);
+int topology_read(const char *root, struct topology *topology, struct err *err);
+
+/* B of a pool: what may ever be used, less the caps that bound every use of it. */
+int64_t topology_capacity(const struct topology *topology, uint32_t pool);
+
+/* The budget shown: what the baseline leaves, within all caps, less 15 %. */
+int64_t topology_usable(const struct topology *topology, uint32_t pool, int64_t baseline_bytes);
+
+/* The largest need of the pool's device that would be admitted now. */
+int64_t topology_free(const struct topology *topology, uint32_t pool);
+
+/* Where models go unless told otherwise: to the device with the largest memory, else to system RAM. */
+uint32_t topology_default_pool(const struct topology *topology);
+
+/* "cpu", "amd-gtt" ... */
+const char *topology_name(enum topology_kind kind);
+
+#endif

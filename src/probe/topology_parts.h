@@ -1,0 +1,58 @@
+#ifndef PROBE_TOPOLOGY_PARTS_H
+#define PROBE_TOPOLOGY_PARTS_H
+
+#include "probe/topology.h"
+
+/*
+ * topology_parts - how the files that make a topology call each other; nobody
+ * else includes this.
+ */
+#define GIB (INT64_C(1) << 30)
+#define MIB (INT64_C(1) << 20)
+
+#define NOWHERE NO_POOL
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline int64_t at_least_zero(int64_t bytes)
+{
+	return bytes > 0 ? bytes : 0;
+}
+
+/* Within `percent` of `of`. */
+static inline bool is_near(int64_t bytes, int64_t of, int percent)
+{
+	int64_t apart = bytes > of ? bytes - of : of - bytes;
+	return of > 0 && apart <= of / 100 * percent;
+}
+
+/* A number of a file below root, -1 where there is none. */
+int64_t topology_number(const char *root, const char *name);
+
+void topology_warn(struct topology *t, const char *code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* devices.c: what there is. Pool 0 must be there. */
+void topology_find_devices(const char *root, struct topology *t);
+
+/* use.c: U of each pool. */
+int topology_read_use(const char *root, struct topology *t, struct err *err);
+
+/* views.c: all readings of each pool. After the use, before what is allocatable. */
+void topology_list_views(struct topology *t);
+
+/* allocatable.c: for each device and runtime. */
+void topology_weigh(struct topology *t);
+
+/* Of system RAM: what the GPU may take at most by caps of the driver, or INT64_MAX. */
+int64_t topology_gtt_used(const struct topology *t);
+
+#endif

@@ -1,0 +1,123 @@
+#include "probe/zones.h"
+
+#include "probe/lines.h"
+
+/* No zone has more; sums of many still fit. */
+#define PAGES_MOST (INT64_C(1) << 40)
+
+struct zone {
+	int64_t high;
+	int64_t managed;
+};
+
+static int64_t number_behind(struct str text, size_t skip)
+{
+	int64_t value = 0;
+
+	lines_number((struct str){ text.data + skip, text.length - skip }, &value, NULL);
+	return value < PAGES_MOST ? value : PAGES_MOST;
+}
+
+/* "(0, 2880, 23874)": the largest. */
+static int64_t largest_of(struct str list)
+{
+	int64_t most = 0;
+
+	for (struct str rest = list; rest.data && rest.length;) {
+		struct str item = str_cut(rest, ',', &rest);
+		if (item.length && (item.data[0] == ' ' || item.data[0] == '('))
+			item = (struct str){ item.data + 1, item.length - 1 };
+		int64_t value = number_behind(item, 0);
+		most = value > most ? value : most;
+	}
+	return most;
+}
+
+/* One line of a zone: its own names are followed by a blank, those of its processors by ':'. */
+static void take_line(struct str text, struct zone *zone, struct zones *sum)
+{
+	if (str_starts(text, "low "))
+		sum->low_bytes += number_behind(text, 4);
+	else if (str_starts(text, "high ")) {
+		zone->high = number_behind(text, 5);
+		sum->high_bytes += zone->high;
+	} else if (str_starts(text, "managed "))
+		zone->managed = number_behind(text, 8);
+	else if (str_starts(text, "protection: (")) {
+		int64_t kept = zone->high + largest_of((struct str){ text.data + 13, text.length - 13 });
+		sum->total_reserve_bytes += kept < zone->managed ? kept : zone->managed;
+	}
+}
+
+static int64_t in_bytes(int64_t pages, int64_t page_bytes)
+{
+	return pages < PAGES_MOST ? pages * page_bytes : 0;
+}
+
+void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones *out)
+{
+	struct lines lines;
+	struct str line;
+	struct zone zone = { 0 };
+	bool wanted = true;
+
+	*out = (struct zones){ 0 };
+	if (lines_open(&lines, root, "/proc/zoneinfo") < 0)
+		return;
+	while (lines_next(&lines, &line)) {
+		struct str text = str_trim(line);
+		if (str_starts(text, "Node ")) {
+			wanted = node == ZONES_ALL_NODES || number_behind(text, 5) == node;
+			zone = (struct zone){ 0 };
+		} else if (wanted)
+			take_line(text, &zone, out);
+	}
+	lines_close(&lines);
+	out->low_bytes = in_bytes(out->low_bytes, page_bytes);
+	out->high_bytes = in_bytes(out->high_bytes, page_bytes);
+	out->total_reserve_bytes = in_bytes(out->total_reserve_bytes, page_bytes);
+}
+
+/* "Node 0, zone   Normal  12  3 ...": blocks by order. */
+static void add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, int64_t *blocks_4m)
+{
+	enum { ORDERS = 32 };
+	static const int64_t two_mib = 2 << 20;
+	struct str rest;
+	int64_t count;
+
+	str_cut(line, ',', &rest);
+	if (!rest.data)
+		return;
+	rest = str_trim(rest);
+	str_cut(rest, ' ', &rest); /* the word zone */
+	rest = rest.data ? str_trim(rest) : (struct str){ "", 0 };
+	struct str name = str_cut(rest, ' ', &rest);
+	if (!rest.data || str_is(name, "DMA"))
+		return;
+	for (int order = 0; order < ORDERS && lines_number(rest, &count, &rest); order++) {
+		int64_t block = page_bytes << order;
+		if (block < two_mib || count > PAGES_MOST / (1 << 10) || block > INT64_C(1) << 40)
+			continue;
+		if (count > (INT64_C(1) << 50) / block)
+			continue;
+		*free_2m += count * block;
+		*blocks_4m += block >= 2 * two_mib ? count * (block / (2 * two_mib)) : 0;
+	}
+}
+
+int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m)
+{
+	struct lines lines;
+	struct str line;
+	int64_t free_2m = 0, blocks = 0;
+
+	if (lines_open(&lines, root, "/proc/buddyinfo") < 0)
+		return -1;
+	for (int i = 0; i < 1024 && lines_next(&lines, &line); i++)
+		add_blocks(line, page_bytes, &free_2m, &blocks);
+	lines_close(&lines);
+	if (blocks_4m)
+		*blocks_4m = blocks;
+	return free_2m;
+}

@@ -1,0 +1,31 @@
+#ifndef PROBE_ZONES_H
+#define PROBE_ZONES_H
+
+#include <stdint.h>
+
+/*
+ * zones - what the kernel keeps for itself of each zone, and how broken up the
+ * free memory is.
+ *
+ * total_reserve is the kernel's totalreserve_pages: of each zone the high
+ * watermark and the largest protection against lower zones, at most what the
+ * zone manages. Bytes; 0 where the files are not there.
+ */
+struct zones {
+	int64_t low_bytes;
+	int64_t high_bytes;
+	int64_t total_reserve_bytes;
+};
+
+enum { ZONES_ALL_NODES = -1 };
+
+/* `node` is a number or ZONES_ALL_NODES. */
+void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones *out);
+
+/*
+ * Free memory in blocks of at least 2 MiB, and of 4 MiB in `*blocks_4m` (may be
+ * NULL), of all zones but the lowest. -1 where /proc/buddyinfo is not there.
+ */
+int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m);
+
+#endif

@@ -1,0 +1,128 @@
+"""The program on recorded machines of each platform: every number of expected.json, and on the same machines damaged.
+
+A recording that was cut, garbled or lost files may be refused; it never ends in a crash, and what is said to be
+free is never more than is physically there.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = os.path.abspath(sys.argv[1])
+TREES = pathlib.Path(sys.argv[2])
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+ALWAYS = {"baseline_from_one_reading", "gpu_owners_unknown", "over_capacity", "drift", "device_suspended"}
+
+
+def ask(verb, root):
+    done = subprocess.run([PROGRAM, verb, "--root", str(root), "--json"], capture_output=True, timeout=20,
+                          env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
+    assert done.returncode in (0, 1), f"{root}: {verb} ended with {done.returncode}: {done.stderr[-800:]}"
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def differences(expected, memory):
+    """Lines of text, one for each number that is not as expected."""
+    pools = {pool["name"]: pool for pool in memory["pools"]}
+    if memory["topology"] != expected["topology"]:
+        yield f"topology {memory['topology']}, expected {expected['topology']}"
+    if set(pools) != set(expected["pools"]):
+        yield f"pools {sorted(pools)}, expected {sorted(expected['pools'])}"
+    for name, fields in expected["pools"].items():
+        for key, bytes_ in fields.items():
+            if pools.get(name, {}).get(key) != bytes_:
+                yield f"{name}.{key} = {pools.get(name, {}).get(key)}, expected {bytes_}"
+    for name, bytes_ in expected["runtimes"].items():
+        found = memory["runtimes"][name]["allocatable_bytes"]
+        if found != bytes_:
+            yield f"{name} could take {found}, expected {bytes_}"
+    roles = {view["name"]: view["used_as"] for pool in memory["pools"] for view in pool["views"]}
+    for name, role in expected.get("views", {}).items():
+        if roles.get(name) != role:
+            yield f"view {name} is used as {roles.get(name)}, expected {role}"
+    found = {warning["code"] for warning in memory["warnings"]} - ALWAYS
+    if found != set(expected["warnings"]) - ALWAYS:
+        yield f"warnings {sorted(found)}, expected {expected['warnings']}"
+    owners = {owner["name"]: [owner["kind"], owner["measured_bytes"]] for owner in memory["owners"]}
+    for name, owner in expected.get("owners", {}).items():
+        if owners.get(name) != owner:
+            yield f"owner {name} is {owners.get(name)}, expected {owner}"
+
+
+def impossible(memory):
+    """What can be true of no machine."""
+    size = {pool["name"]: pool["size_bytes"] for pool in memory["pools"]}
+    for pool in memory["pools"]:
+        for key in ("capacity_bytes", "usable_bytes", "unreclaimable_bytes", "free_bytes", "foreign_bytes"):
+            if not 0 <= pool[key] <= pool["size_bytes"]:
+                yield f"{pool['name']}.{key} = {pool[key]} of {pool['size_bytes']}"
+        if pool["free_bytes"] > pool["size_bytes"] - pool["unreclaimable_bytes"]:
+            yield f"{pool['name']}: {pool['free_bytes']} free, {pool['unreclaimable_bytes']} of {pool['size_bytes']} used"
+    for name, runtime in memory["runtimes"].items():
+        if not 0 <= runtime["allocatable_bytes"] <= sum(size.values()):
+            yield f"{name} could take {runtime['allocatable_bytes']} of {sum(size.values())}"
+    used = sum(pool["unreclaimable_bytes"] for pool in memory["pools"])
+    owned = sum(owner["measured_bytes"] for owner in memory["owners"])
+    if owned != used:
+        yield f"owners have {owned}, {used} are used"
+
+
+def damage(path, rng):
+    kind = rng.choice(["cut", "garble", "digits", "remove", "folder", "long", "lines", "empty"])
+    data = bytearray(path.read_bytes())
+    if kind == "cut":
+        data = data[:rng.randrange(len(data) + 1)]
+    elif kind == "garble":
+        for _ in range(8):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+    elif kind == "digits":
+        data = bytearray(bytes(data).replace(b"1", b"9999999"))
+    elif kind == "long":
+        data = data.rstrip(b"\n") + b"9" * 100000
+    elif kind == "lines":
+        data = data * 1 + data[: 200] * 20000
+    elif kind == "empty":
+        data = b""
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind != "remove":
+        path.write_bytes(bytes(data))
+
+
+def damaged_trees(tree, rng, folder):
+    for number in range(ROUNDS):
+        copy = pathlib.Path(folder) / f"{tree.name}-{number}"
+        shutil.copytree(tree, copy, symlinks=True)
+        files = sorted(p for p in copy.rglob("*") if p.is_file() and p.name != "expected.json")
+        for path in rng.sample(files, min(len(files), rng.randrange(1, 5))):
+            damage(path, rng)
+        yield copy
+        shutil.rmtree(copy)
+
+
+def main():
+    faults, rng = [], random.Random(int(os.environ.get("SEED", "6")))
+    trees = sorted(path.parent for path in TREES.glob("*/expected.json"))
+    assert len(trees) > 20, "the recorded trees are not there"
+    for tree in trees:
+        memory = ask("memory", tree)
+        assert memory, f"{tree} cannot be read"
+        expected = json.loads((tree / "expected.json").read_text())
+        faults += [f"{tree.name}: {text}" for text in [*differences(expected, memory), *impossible(memory)]]
+    with tempfile.TemporaryDirectory() as folder:
+        for tree in trees:
+            for copy in damaged_trees(tree, rng, folder):
+                memory = ask("memory", copy)
+                faults += [f"{copy.name} (damaged): {text}" for text in (impossible(memory) if memory else [])]
+    print("\n".join(faults) or f"{len(trees)} machines as expected, {len(trees) * ROUNDS} damaged ones survived")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
