@@ -32,8 +32,9 @@ static int64_t baseline_of(const struct memory_input *in, uint32_t pool, int64_t
 
 	/* Of the RAM, as the kernel has it: what drivers hide on top is no baseline. */
 	if (pool == 0)
-		used = in->baseline_bytes >= 0 ? in->baseline_bytes
-		                               : in->topology->mem.total - in->topology->mem.available;
+		used = in->baseline_bytes >= 0
+		               ? in->baseline_bytes
+		               : in->topology->mem.total - in->topology->mem.available;
 	return smaller(at_least_zero(used), foreign);
 }
 
@@ -74,14 +75,15 @@ static json_t *views_json(const struct memory_input *in, uint32_t pool)
 		const struct view *view = &in->topology->view[i];
 		if (view->pool != pool)
 			continue;
-		json_array_append_new(views, json_pack("{s:s, s:I, s:s, s:s}", "name", view->name, "bytes",
-		                                       (json_int_t)view->bytes, "used_as", role_name(view->role),
-		                                       "why", view->why));
+		json_array_append_new(views, json_pack("{s:s, s:I, s:s, s:s}", "name", view->name,
+		                                       "bytes", (json_int_t)view->bytes, "used_as",
+		                                       role_name(view->role), "why", view->why));
 	}
 	if (pool == 0 && in->limit_bytes != INT64_MAX)
-		json_array_append_new(views, json_pack("{s:s, s:I, s:s, s:s}", "name", "memory.limit", "bytes",
-		                                       (json_int_t)in->limit_bytes, "used_as", "cap", "why",
-		                                       "the configuration's: what models may claim in all"));
+		json_array_append_new(
+		        views, json_pack("{s:s, s:I, s:s, s:s}", "name", "memory.limit", "bytes",
+		                         (json_int_t)in->limit_bytes, "used_as", "cap", "why",
+		                         "the configuration's: what models may claim in all"));
 	return views;
 }
 
@@ -144,17 +146,17 @@ static json_t *runtimes_json(const struct memory_input *in, const struct account
 	if (has_ledger(in)) /* its reserve may be the configuration's */
 		cpu = smaller(cpu, at_least_zero(ram->capacity - ram->unreclaimable));
 
-	return json_pack("{s:o, s:o, s:o, s:{s:I}}", "rocm", runtime_json(t, RUNTIME_ROCM), "vulkan",
-	                 runtime_json(t, RUNTIME_VULKAN), "cuda", runtime_json(t, RUNTIME_CUDA), "cpu",
-	                 "allocatable_bytes", (json_int_t)cpu);
+	return json_pack("{s:o, s:o, s:o, s:{s:I}}", "rocm", runtime_json(t, RUNTIME_ROCM),
+	                 "vulkan", runtime_json(t, RUNTIME_VULKAN), "cuda",
+	                 runtime_json(t, RUNTIME_CUDA), "cpu", "allocatable_bytes",
+	                 (json_int_t)cpu);
 }
 
 /* ---- warnings ---- */
 
 static void warn(json_t *warnings, const char *code, const char *message)
 {
-	json_array_append_new(warnings,
-	                      json_pack("{s:s, s:s}", "code", code, "message", message));
+	json_array_append_new(warnings, json_pack("{s:s, s:s}", "code", code, "message", message));
 }
 
 static void warn_of_leaks(json_t *warnings, const struct memory_input *in)
@@ -167,7 +169,8 @@ static void warn_of_leaks(json_t *warnings, const struct memory_input *in)
 		     "who holds the GPU's memory cannot be told: its processes cannot be read");
 	} else if (leak > LEAK_LEAST) {
 		snprintf(message, sizeof message,
-		         "%s of the GPU's memory belong to no process: a driver's leak, which a reboot gives back "
+		         "%s of the GPU's memory belong to no process: a driver's leak, which a "
+		         "reboot gives back "
 		         "(from one reading)",
 		         units_size(size, leak));
 		warn(warnings, "gpu_memory_without_owner", message);
@@ -181,20 +184,25 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 
 	if (in->baseline_bytes < 0)
 		warn(warnings, "baseline_from_one_reading",
-		     "the system's baseline is taken from this one reading; a running daemon learns it over time");
+		     "the system's baseline is taken from this one reading; a running daemon "
+		     "learns it over time");
 	for (uint32_t i = 0; i < t->warnings; i++)
-		json_array_append_new(warnings, json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
-		                                          json_lossy(str_from(t->warning[i].message))));
+		json_array_append_new(warnings,
+		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
+		                                json_lossy(str_from(t->warning[i].message))));
 	warn_of_leaks(warnings, in);
 	if (in->limit_bytes != INT64_MAX && in->limit_bytes > ram->capacity && t->pools == 1)
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");
-	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity : t->allocatable_cpu_bytes == 0)
+	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity
+	                   : t->allocatable_cpu_bytes == 0)
 		warn(warnings, "over_capacity",
-		     "what is in use or claimed leaves nothing of the capacity: nothing more can be loaded");
+		     "what is in use or claimed leaves nothing of the capacity: nothing more can "
+		     "be loaded");
 	if (t->mem.swap_total - t->mem.swap_free > ram->size / 20)
 		warn(warnings, "swap_in_use",
-		     "more than a twentieth of the memory's size is swapped out: models will be slow");
+		     "more than a twentieth of the memory's size is swapped out: models will be "
+		     "slow");
 	return warnings;
 }
 

@@ -20,8 +20,8 @@ struct memory_input {
 	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
 	const struct topology *topology; /* never NULL; its pools are the arbiter's */
 	const struct programs *programs; /* NULL: nobody looked who else is there */
-	int64_t baseline_bytes;          /* of system RAM; -1 = not known: the reading's own use is taken */
-	int64_t limit_bytes;             /* memory.limit; INT64_MAX = none */
+	int64_t baseline_bytes; /* of system RAM; -1 = not known: the reading's own use is taken */
+	int64_t limit_bytes;    /* memory.limit; INT64_MAX = none */
 };
 
 /* A new reference. */

@@ -4,7 +4,7 @@
 #include "api/memory.h"
 #include "api/value.h"
 
-enum { PROGRAMS_SHOWN = 12, PROGRAM_LEAST = 64 << 20, DRIFT_LEAST = 1 << 30 };
+enum { PROGRAMS_SHOWN = 12, PROGRAM_LEAST = 64 << 20 };
 
 /* What of each pool is not yet anybody's. */
 struct rest {
@@ -20,54 +20,34 @@ static int64_t take(struct rest *rest, uint32_t pool, int64_t bytes)
 	return taken;
 }
 
-static json_t *add_owner(json_t *owners, const char *kind, const char *name, int64_t claim, int64_t measured)
+static json_t *add_owner(json_t *owners, const char *kind, const char *name, int64_t claim,
+                         int64_t measured)
 {
-	json_t *owner = json_pack("{s:s, s:o, s:I, s:I}", "kind", kind, "name", json_lossy(str_from(name)),
-	                          "claim_bytes", (json_int_t)claim, "measured_bytes", (json_int_t)measured);
+	json_t *owner =
+	        json_pack("{s:s, s:o, s:I, s:I}", "kind", kind, "name", json_lossy(str_from(name)),
+	                  "claim_bytes", (json_int_t)claim, "measured_bytes", (json_int_t)measured);
 
 	json_array_append_new(owners, owner);
 	return owner;
 }
 
-static void add_by_pool(const struct memory_input *in, json_t *owner, const int64_t bytes[POOLS_KNOWN_MAX])
+static void add_by_pool(const struct memory_input *in, json_t *owner,
+                        const int64_t bytes[POOLS_KNOWN_MAX])
 {
 	json_t *by_pool = json_object();
 
 	for (uint32_t pool = 0; pool < in->topology->pools; pool++)
-		json_object_set_new(by_pool, in->topology->pool[pool].name, json_integer(bytes[pool]));
+		json_object_set_new(by_pool, in->topology->pool[pool].name,
+		                    json_integer(bytes[pool]));
 	if (in->topology->pools > 1)
 		json_object_set_new(owner, "by_pool", by_pool);
 	else
 		json_decref(by_pool);
 }
 
-static int64_t used_by_gpus(const struct topology *t)
-{
-	int64_t bytes = 0;
-
-	for (uint32_t i = 0; i < t->cards.count; i++)
-		bytes += t->cards.card[i].gtt_used > 0 ? t->cards.card[i].gtt_used : 0;
-	return bytes;
-}
-
 int64_t memory_leak_bytes(const struct memory_input *in)
 {
-	const struct topology *t = in->topology;
-	int64_t gtt = used_by_gpus(t);
-	bool unified = t->kind == TOPOLOGY_GB10 || t->kind == TOPOLOGY_JETSON;
-
-	if (!in->programs)
-		return 0;
-	if (gtt > DRIFT_LEAST) {
-		if (in->programs->processes == 0 || in->programs->gpu_unreadable)
-			return -1;
-		/* A desktop's own buffers are in there: an eighth of a GiB is no leak. */
-		int64_t orphan = gtt - in->programs->gpu_bytes[0] - (DRIFT_LEAST >> 3);
-		return orphan > DRIFT_LEAST ? orphan : 0;
-	}
-	if (unified && t->calls.nvmls > 0 && t->drift_bytes > 2 * (int64_t)DRIFT_LEAST)
-		return t->drift_bytes;
-	return 0;
+	return in->programs ? programs_leak_bytes(in->topology, in->programs) : 0;
 }
 
 static void add_programs(const struct memory_input *in, json_t *owners, struct rest *rest)
@@ -78,7 +58,9 @@ static void add_programs(const struct memory_input *in, json_t *owners, struct r
 		const struct program *program = &programs->list[i];
 		int64_t bytes[POOLS_KNOWN_MAX] = { 0 }, sum = 0;
 		for (uint32_t pool = 0; pool < in->topology->pools; pool++) {
-			bytes[pool] = take(rest, pool, pool ? program->gpu_bytes[pool] : program_ram_bytes(program));
+			bytes[pool] =
+			        take(rest, pool,
+			             pool ? program->gpu_bytes[pool] : program_ram_bytes(program));
 			sum += bytes[pool];
 		}
 		if (sum + program->swap_bytes < PROGRAM_LEAST) {
@@ -104,8 +86,8 @@ static void add_leak(const struct memory_input *in, json_t *owners, struct rest 
 	add_by_pool(in, add_owner(owners, "leak", "gpu driver", 0, bytes[0]), bytes);
 }
 
-static void add_rest(const struct memory_input *in, json_t *owners, const char *kind, const char *name,
-                     const struct rest *rest)
+static void add_rest(const struct memory_input *in, json_t *owners, const char *kind,
+                     const char *name, const struct rest *rest)
 {
 	int64_t sum = 0;
 
@@ -135,7 +117,8 @@ static void add_instances(const struct memory_input *in, json_t *owners)
 
 	for (uint32_t i = 0; i < arbiter_models(in->arbiter); i++)
 		if (arbiter_model(in->arbiter, i, &model) && !id_is_none(model.instance))
-			add_owner(owners, "instance", model.spec->name, model.claim_bytes, model.measured_bytes);
+			add_owner(owners, "instance", model.spec->name, model.claim_bytes,
+			          model.measured_bytes);
 }
 
 json_t *memory_owners_json(const struct memory_input *in, int64_t baseline_bytes)

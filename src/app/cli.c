@@ -36,7 +36,7 @@ struct group {
 
 static const struct group groups[] = {
 	{ "The daemon", { &verb_serve, &verb_check, &verb_config, &verb_reload } },
-	{ "What is so", { &verb_top, &verb_ps, &verb_ls, &verb_show, &verb_memory, &verb_logs } },
+	{ "What is so", { &verb_top, &verb_ps, &verb_ls, &verb_show, &verb_memory, &verb_doctor, &verb_logs } },
 	{ "Why it is so", { &verb_why, &verb_plan, &verb_estimate, &verb_events, &verb_history } },
 	{ "Commands",
 	  { &verb_run, &verb_load, &verb_unload, &verb_stop, &verb_pin, &verb_unpin, &verb_cancel } },

@@ -13,7 +13,8 @@
 #include "probe/topology.h"
 
 static const struct cli_option memory_options[] = {
-	{ "root", 0, CLI_TEXT, "DIR", "read a recorded machine (DIR/proc, DIR/sys) instead of asking the daemon" },
+	{ "root", 0, CLI_TEXT, "DIR",
+	  "read a recorded machine (DIR/proc, DIR/sys) instead of asking the daemon" },
 	{ 0 },
 };
 
@@ -28,9 +29,9 @@ static int read_machine(const char *root, json_t **out)
 	if (code == 0) {
 		programs_read(root, topology, programs);
 		*out = memory_json(&(struct memory_input){ .topology = topology,
-			                                   .programs = programs,
-			                                   .baseline_bytes = -1,
-			                                   .limit_bytes = INT64_MAX });
+		                                           .programs = programs,
+		                                           .baseline_bytes = -1,
+		                                           .limit_bytes = INT64_MAX });
 	}
 	free(programs);
 	free(topology);
@@ -55,8 +56,8 @@ static void print_sizes(const json_t *pool)
 	cli_put(json_text(pool, "name"));
 	putchar('\n');
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		printf("  %-10s %10s  %s\n", rows[i].label, units_size(size, json_int(pool, rows[i].key)),
-		       rows[i].what);
+		printf("  %-10s %10s  %s\n", rows[i].label,
+		       units_size(size, json_int(pool, rows[i].key)), rows[i].what);
 }
 
 static void print_views(const json_t *pool)
@@ -65,12 +66,13 @@ static void print_views(const json_t *pool)
 	const json_t *view;
 	size_t i;
 
-	json_array_foreach(json_object_get(pool, "views"), i, view)
-		if (strcmp(json_text(view, "used_as"), "cap") == 0) {
-			printf("  %-10s %10s  cap: ", "", units_size(size, json_int(view, "bytes")));
-			cli_put(json_text(view, "name"));
-			putchar('\n');
-		}
+	json_array_foreach(json_object_get(pool, "views"), i,
+	                   view) if (strcmp(json_text(view, "used_as"), "cap") == 0)
+	{
+		printf("  %-10s %10s  cap: ", "", units_size(size, json_int(view, "bytes")));
+		cli_put(json_text(view, "name"));
+		putchar('\n');
+	}
 }
 
 static void print_owners(const json_t *owners)
@@ -82,7 +84,8 @@ static void print_owners(const json_t *owners)
 	size_t i;
 
 	table_begin(&table, columns);
-	json_array_foreach(owners, i, owner) {
+	json_array_foreach(owners, i, owner)
+	{
 		table_add(&table, "%s", json_text(owner, "name"));
 		table_add(&table, "%s", json_text(owner, "kind"));
 		table_add_size(&table, json_int(owner, "claim_bytes"));
@@ -98,12 +101,14 @@ static void print_memory(const json_t *memory)
 	const json_t *pool, *warning;
 	size_t i;
 
-	json_array_foreach(json_object_get(memory, "pools"), i, pool) {
+	json_array_foreach(json_object_get(memory, "pools"), i, pool)
+	{
 		print_sizes(pool);
 		print_views(pool);
 	}
 	print_owners(json_object_get(memory, "owners"));
-	json_array_foreach(json_object_get(memory, "warnings"), i, warning) {
+	json_array_foreach(json_object_get(memory, "warnings"), i, warning)
+	{
 		printf("\n%s", i == 0 ? "note: " : "      ");
 		cli_put(json_text(warning, "message"));
 	}
@@ -139,8 +144,10 @@ const struct cli_verb verb_memory = {
 	.name = "memory",
 	.operands = "",
 	.summary = "the ledger: every byte by its owner",
-	.help = "Shows how much memory there is, how much of it models may use, who has what, and which\n"
-	        "cap binds. With the daemon it is its ledger; without one it is a reading of the machine.\n\n"
+	.help = "Shows how much memory there is, how much of it models may use, who has what, and "
+	        "which\n"
+	        "cap binds. With the daemon it is its ledger; without one it is a reading of the "
+	        "machine.\n\n"
 	        "Examples:\n"
 	        "  cotenant memory\n"
 	        "  cotenant memory --json | jq '.owners[] | select(.kind == \"instance\")'",

@@ -52,7 +52,8 @@ static void weigh_amd(struct topology *t, struct device *device)
 		vram = at_least_zero(own_free(t, device->pool) - DEVICE_MIB * MIB);
 		device->vulkan_bytes = vram;
 		device->rocm_bytes = t->kind == TOPOLOGY_DISCRETE_AMD && t->devices == 1 && kfd >= 0
-		                             ? smaller(vram, kfd) : vram;
+		                             ? smaller(vram, kfd)
+		                             : vram;
 		return;
 	}
 	int64_t gtt = smaller(t->allocatable_bytes, room_for_gpus(t, 0, false));
@@ -62,8 +63,9 @@ static void weigh_amd(struct topology *t, struct device *device)
 	if (device->kind == DEVICE_AMD_CARVEOUT)
 		device->rocm_bytes = kfd >= 0 ? smaller(vram, kfd) : vram;
 	else
-		device->rocm_bytes = smaller(smaller(t->allocatable_bytes, room_for_gpus(t, 0, true)),
-		                             kfd >= 0 ? kfd : INT64_MAX);
+		device->rocm_bytes =
+		        smaller(smaller(t->allocatable_bytes, room_for_gpus(t, 0, true)),
+		                kfd >= 0 ? kfd : INT64_MAX);
 }
 
 static int64_t reserve_kept(const struct topology *t, int64_t bytes)
@@ -78,7 +80,8 @@ static void weigh_nvidia(struct topology *t, struct device *device)
 	if (device->kind == DEVICE_JETSON)
 		bytes = smaller(bytes, reserve_kept(t, t->mem.available - t->mem.cma_free));
 	else if (device->kind == DEVICE_GH200)
-		bytes = at_least_zero(own_free(t, device->pool) - t->pool[device->pool].reserve_bytes);
+		bytes = at_least_zero(own_free(t, device->pool) -
+		                      t->pool[device->pool].reserve_bytes);
 	else if (device->kind == DEVICE_NVIDIA_CARD)
 		bytes = at_least_zero(own_free(t, device->pool) - CONTEXT_MIB * MIB);
 	device->cuda_bytes = device->vulkan_bytes = bytes;
@@ -94,19 +97,23 @@ static void weigh_intel(struct topology *t, struct device *device)
 	}
 	device->vulkan_bytes = smaller(t->allocatable_bytes, room_for_gpus(t, 0, false));
 	if (card && card->driver == CARD_XE && room_for_gpus(t, 0, false) == INT64_MAX)
-		topology_warn(t, "device_limit_unknown",
-		              "%s was not asked for its share of the RAM: older kernels allow it half", device->name);
+		topology_warn(
+		        t, "device_limit_unknown",
+		        "%s was not asked for its share of the RAM: older kernels allow it half",
+		        device->name);
 }
 
 void topology_weigh(struct topology *t)
 {
 	const struct pool *ram = &t->pool[0];
 
-	t->allocatable_bytes = at_least_zero(ram->size_bytes - ram->unreclaimable_bytes - ram->reserve_bytes);
+	t->allocatable_bytes =
+	        at_least_zero(ram->size_bytes - ram->unreclaimable_bytes - ram->reserve_bytes);
 	t->allocatable_cpu_bytes = t->allocatable_bytes;
 	if (t->cgroup_limit_bytes < ram->size_bytes)
-		t->allocatable_cpu_bytes = smaller(
-			t->allocatable_bytes, at_least_zero(t->cgroup_limit_bytes - t->cgroup_used_bytes));
+		t->allocatable_cpu_bytes =
+		        smaller(t->allocatable_bytes,
+		                at_least_zero(t->cgroup_limit_bytes - t->cgroup_used_bytes));
 	for (uint32_t i = 0; i < t->devices; i++) {
 		struct device *device = &t->device[i];
 		const struct card *card = card_of(t, device);
@@ -130,7 +137,8 @@ static bool has_gpu_in(const struct topology *t, uint32_t pool)
 /* Does the cap bound whatever is done with the pool? */
 static bool bounds_all(const struct topology *t, const struct view *view)
 {
-	return view->role == VIEW_CAP && view->bounds_host && (view->bounds_gpu || !has_gpu_in(t, view->pool));
+	return view->role == VIEW_CAP && view->bounds_host &&
+	       (view->bounds_gpu || !has_gpu_in(t, view->pool));
 }
 
 int64_t topology_capacity(const struct topology *t, uint32_t pool)
@@ -150,7 +158,8 @@ int64_t topology_usable(const struct topology *t, uint32_t pool, int64_t baselin
 
 	for (uint32_t i = 0; i < t->views; i++) {
 		const struct view *view = &t->view[i];
-		if (view->pool == pool && view->role == VIEW_CAP && (gpu ? view->bounds_gpu : view->bounds_host))
+		if (view->pool == pool && view->role == VIEW_CAP &&
+		    (gpu ? view->bounds_gpu : view->bounds_host))
 			bytes = smaller(bytes, view->bytes);
 	}
 	return at_least_zero(bytes) / 100 * BUDGET_PERCENT;

@@ -38,7 +38,7 @@ struct calls_nvml {
 
 struct calls_region { /* of a card of xe */
 	char card[16];
-	bool vram;           /* else system memory */
+	bool vram; /* else system memory */
 	int64_t total_bytes;
 	int64_t used_bytes;
 };
@@ -67,7 +67,7 @@ struct calls {
 	uint32_t regions;
 	struct calls_heap heap[CALLS_HEAPS_MAX];
 	uint32_t heaps;
-	bool damaged;        /* calls.json is there and cannot be read */
+	bool damaged; /* calls.json is there and cannot be read */
 };
 
 /* Nothing was told. */

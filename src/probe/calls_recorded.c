@@ -54,7 +54,8 @@ static void take_processes(const json_t *list, struct calls_nvml *gpu)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		int64_t pid = size_of(item, "pid");
 		int64_t used = size_of(item, "used_bytes");
 		if (gpu->processes == CALLS_PROCESSES_MAX)
@@ -70,7 +71,8 @@ static void take_nvml(const json_t *list, struct calls *calls)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		if (calls->nvmls == CALLS_GPUS_MAX)
 			return;
 		if (!json_is_object(item))
@@ -88,7 +90,8 @@ static void take_regions(const json_t *list, struct calls *calls)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		if (calls->regions == CALLS_REGIONS_MAX)
 			return;
 		if (!json_is_object(item))
@@ -107,7 +110,8 @@ static void take_heaps(const json_t *list, struct calls *calls)
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(list, i, item) {
+	json_array_foreach(list, i, item)
+	{
 		int64_t bytes = size_of(item, "bytes");
 		if (calls->heaps == CALLS_HEAPS_MAX)
 			return;
@@ -123,7 +127,8 @@ static void take_apus(json_t *map, struct calls *calls)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(map, key, value) {
+	json_object_foreach(map, key, value)
+	{
 		if (calls->apus == CALLS_GPUS_MAX)
 			return;
 		if (!json_is_boolean(value))
@@ -183,9 +188,9 @@ static json_t *nvml_json(const struct calls_nvml *gpu)
 	put_size(object, "total_bytes", gpu->total_bytes);
 	put_size(object, "free_bytes", gpu->free_bytes);
 	for (uint32_t i = 0; i < gpu->processes; i++)
-		json_array_append_new(processes,
-		                      json_pack("{s:i, s:I}", "pid", (int)gpu->process[i].pid, "used_bytes",
-		                                (json_int_t)gpu->process[i].used_bytes));
+		json_array_append_new(processes, json_pack("{s:i, s:I}", "pid",
+		                                           (int)gpu->process[i].pid, "used_bytes",
+		                                           (json_int_t)gpu->process[i].used_bytes));
 	json_object_set_new(object, "processes", processes);
 	return object;
 }
@@ -200,10 +205,11 @@ static void put_lists(json_t *root, const struct calls *calls)
 		json_array_append_new(gpus, nvml_json(&calls->nvml[i]));
 	for (uint32_t i = 0; i < calls->regions; i++) {
 		const struct calls_region *region = &calls->region[i];
-		json_array_append_new(regions, json_pack("{s:s, s:s, s:I, s:I}", "card", region->card, "class",
-		                                         region->vram ? "vram" : "sysmem", "total_bytes",
-		                                         (json_int_t)region->total_bytes, "used_bytes",
-		                                         (json_int_t)region->used_bytes));
+		json_array_append_new(regions,
+		                      json_pack("{s:s, s:s, s:I, s:I}", "card", region->card,
+		                                "class", region->vram ? "vram" : "sysmem",
+		                                "total_bytes", (json_int_t)region->total_bytes,
+		                                "used_bytes", (json_int_t)region->used_bytes));
 	}
 	json_object_set_new(root, "amdgpu_is_apu", apus);
 	json_object_set_new(root, "nvml", gpus);

@@ -9,7 +9,13 @@
 
 #include "probe/lines.h"
 
-enum { CARD_NUMBER_MOST = 256, KFD_NODES_MOST = 64, VENDOR_AMD = 0x1002, VENDOR_INTEL = 0x8086, VENDOR_NVIDIA = 0x10de };
+enum {
+	CARD_NUMBER_MOST = 256,
+	KFD_NODES_MOST = 64,
+	VENDOR_AMD = 0x1002,
+	VENDOR_INTEL = 0x8086,
+	VENDOR_NVIDIA = 0x10de
+};
 
 /* A number in decimal or with 0x, of a file of a card; -1 where there is none. */
 static int64_t read_number(const char *root, const char *card, const char *file)
@@ -31,9 +37,11 @@ static enum card_driver driver_named(struct str name)
 		const char *name;
 		enum card_driver driver;
 	} known[] = {
-		{ "amdgpu", CARD_AMDGPU }, { "xe", CARD_XE }, { "i915", CARD_I915 }, { "nouveau", CARD_NOUVEAU },
-		{ "nvidia", CARD_NVIDIA }, { "nvidia-drm", CARD_NVIDIA }, { "nv_platform", CARD_NVIDIA },
-		{ "tegra", CARD_NVIDIA }, { "tegra-drm", CARD_NVIDIA }, { "nvgpu", CARD_NVIDIA },
+		{ "amdgpu", CARD_AMDGPU },      { "xe", CARD_XE },
+		{ "i915", CARD_I915 },          { "nouveau", CARD_NOUVEAU },
+		{ "nvidia", CARD_NVIDIA },      { "nvidia-drm", CARD_NVIDIA },
+		{ "nv_platform", CARD_NVIDIA }, { "tegra", CARD_NVIDIA },
+		{ "tegra-drm", CARD_NVIDIA },   { "nvgpu", CARD_NVIDIA },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -60,7 +68,8 @@ static bool link_name(const char *root, const char *card, const char *file, char
 }
 
 /* A line's value of the device's uevent: "DRIVER=amdgpu". */
-static bool uevent_value(const char *root, const char *card, const char *key, char *out, size_t size)
+static bool uevent_value(const char *root, const char *card, const char *key, char *out,
+                         size_t size)
 {
 	struct lines lines;
 	struct str line;
@@ -89,12 +98,14 @@ static void find_driver(const char *root, struct card *card)
 		card->driver = driver_named(str_from(name));
 	if (card->driver != CARD_OTHER || name[0])
 		return;
-	/* A recording without the driver's name: by who made it, and by the files only one driver has. */
+	/* A recording without the driver's name: by who made it, and by the files only one driver
+	 * has. */
 	if (card->vendor_id == VENDOR_NVIDIA)
 		card->driver = CARD_NVIDIA;
 	else if (card->vendor_id == VENDOR_INTEL)
 		card->driver = CARD_I915;
-	else if (card->vendor_id == VENDOR_AMD || read_number(root, card->name, "mem_info_vram_total") >= 0)
+	else if (card->vendor_id == VENDOR_AMD ||
+	         read_number(root, card->name, "mem_info_vram_total") >= 0)
 		card->driver = CARD_AMDGPU;
 }
 
@@ -103,14 +114,16 @@ static bool is_suspended(const char *root, const char *card)
 	char name[128], text[64];
 
 	snprintf(name, sizeof name, "/sys/class/drm/%s/device/power/runtime_status", card);
-	return lines_read_all(root, name, text, sizeof text) > 0 && str_starts(str_from(text), "suspended");
+	return lines_read_all(root, name, text, sizeof text) > 0 &&
+	       str_starts(str_from(text), "suspended");
 }
 
 static void find_render(const char *root, struct card *card)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
-	int length = snprintf(path, sizeof path, "%s/sys/class/drm/%s/device/drm", root, card->name);
+	int length =
+	        snprintf(path, sizeof path, "%s/sys/class/drm/%s/device/drm", root, card->name);
 
 	if (length < 0 || (size_t)length >= sizeof path)
 		return;
@@ -154,8 +167,8 @@ static void list_cards(const char *root, bool there[CARD_NUMBER_MOST])
 	if (!folder)
 		return;
 	while ((entry = readdir(folder)))
-		if (strncmp(entry->d_name, "card", 4) == 0 && str_to_u64(str_from(entry->d_name + 4), &number) &&
-		    number < CARD_NUMBER_MOST)
+		if (strncmp(entry->d_name, "card", 4) == 0 &&
+		    str_to_u64(str_from(entry->d_name + 4), &number) && number < CARD_NUMBER_MOST)
 			there[number] = true;
 	closedir(folder);
 }
@@ -173,7 +186,8 @@ static int64_t property(const char *root, const char *file, const char *key)
 		return -1;
 	while (lines_next(&lines, &line))
 		if (str_starts(line, key) && line.length > length && line.data[length] == ' ')
-			lines_number((struct str){ line.data + length, line.length - length }, &value, NULL);
+			lines_number((struct str){ line.data + length, line.length - length },
+			             &value, NULL);
 	lines_close(&lines);
 	return value;
 }
@@ -192,7 +206,8 @@ static struct card *card_of_node(const char *root, uint32_t node, struct cards *
 			return &cards->card[i];
 	for (uint32_t i = 0; i < cards->count; i++) {
 		struct card *card = &cards->card[i];
-		bool same = device <= 0 || card->device_id == 0 || card->device_id == (uint32_t)device;
+		bool same =
+		        device <= 0 || card->device_id == 0 || card->device_id == (uint32_t)device;
 		if (card->driver == CARD_AMDGPU && card->kfd_bank < 0 && same)
 			return card;
 	}
@@ -209,7 +224,8 @@ static void find_kfd(const char *root, struct cards *cards)
 		bool has_id = lines_read_all(root, file, text, sizeof text) > 0;
 		if (has_id)
 			str_to_u64(str_cut(str_from(text), '\n', &(struct str){ 0 }), &id);
-		snprintf(file, sizeof file, "/sys/class/kfd/kfd/topology/nodes/%u/mem_banks/0/properties", node);
+		snprintf(file, sizeof file,
+		         "/sys/class/kfd/kfd/topology/nodes/%u/mem_banks/0/properties", node);
 		int64_t bank = property(root, file, "size_in_bytes");
 		int64_t heap = property(root, file, "heap_type");
 		/* The processors are nodes too: without an id, their banks of heap type 0. */

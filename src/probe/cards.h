@@ -22,17 +22,17 @@ enum card_driver {
 };
 
 struct card {
-	char name[16];        /* "card0" */
-	char render[24];      /* "renderD128", "" = not known */
-	char address[24];     /* of PCI, as fdinfo's drm-pdev; "" = not known */
+	char name[16];    /* "card0" */
+	char render[24];  /* "renderD128", "" = not known */
+	char address[24]; /* of PCI, as fdinfo's drm-pdev; "" = not known */
 	enum card_driver driver;
 	uint32_t vendor_id;
 	uint32_t device_id;
 	bool suspended;
 	int64_t vram_total, vram_used, visible_vram_total;
 	int64_t gtt_total, gtt_used;
-	int64_t kfd_bank;     /* KFD's first memory bank of it */
-	uint64_t kfd_gpu_id;  /* 0 = not known to KFD */
+	int64_t kfd_bank;    /* KFD's first memory bank of it */
+	uint64_t kfd_gpu_id; /* 0 = not known to KFD */
 };
 
 struct cards {

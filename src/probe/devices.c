@@ -11,12 +11,13 @@ enum { UNIFIED_PERCENT = 10, NODES_MOST = 64 };
 
 /* amdgpu's APUs by PCI device: only where the driver could not be asked. */
 static const uint16_t known_apus[] = {
-	0x1114, 0x1435, 0x13c0, 0x13fe, 0x150e, 0x1506, 0x1586, 0x15bf, 0x15c8, 0x15d8, 0x15dd, 0x1636,
-	0x1638, 0x163f, 0x164c, 0x164d, 0x164e, 0x164f, 0x1681, 0x1900, 0x1901, 0x1902, 0x74a0, 0x9870,
-	0x9874, 0x9875, 0x9876, 0x9877, 0x98e4,
+	0x1114, 0x1435, 0x13c0, 0x13fe, 0x150e, 0x1506, 0x1586, 0x15bf, 0x15c8, 0x15d8,
+	0x15dd, 0x1636, 0x1638, 0x163f, 0x164c, 0x164d, 0x164e, 0x164f, 0x1681, 0x1900,
+	0x1901, 0x1902, 0x74a0, 0x9870, 0x9874, 0x9875, 0x9876, 0x9877, 0x98e4,
 };
 
-static struct pool *add_pool(struct topology *t, enum pool_kind kind, const char *name, int64_t size)
+static struct pool *add_pool(struct topology *t, enum pool_kind kind, const char *name,
+                             int64_t size)
 {
 	if (t->pools == POOLS_KNOWN_MAX || size <= 0)
 		return NULL;
@@ -31,8 +32,13 @@ static struct device *add_device(struct topology *t, enum device_kind kind, cons
 	if (t->devices == DEVICES_MAX)
 		return NULL;
 	struct device *device = &t->device[t->devices++];
-	*device = (struct device){ .kind = kind, .carveout = NOWHERE, .card = NOWHERE, .nvml = NOWHERE,
-		                   .rocm_bytes = -1, .vulkan_bytes = -1, .cuda_bytes = -1 };
+	*device = (struct device){ .kind = kind,
+		                   .carveout = NOWHERE,
+		                   .card = NOWHERE,
+		                   .nvml = NOWHERE,
+		                   .rocm_bytes = -1,
+		                   .vulkan_bytes = -1,
+		                   .cuda_bytes = -1 };
 	snprintf(device->name, sizeof device->name, "%s", name);
 	return device;
 }
@@ -66,7 +72,9 @@ static int64_t kernel_version(const char *root)
 	if (!lines_number(str_from(text), &major, &rest) || !str_starts(rest, "."))
 		return 0;
 	rest = (struct str){ rest.data + 1, rest.length - 1 };
-	return lines_number(rest, &minor, NULL) && major < 1000 && minor < 1000 ? major * 1000 + minor : 0;
+	return lines_number(rest, &minor, NULL) && major < 1000 && minor < 1000
+	               ? major * 1000 + minor
+	               : 0;
 }
 
 /*
@@ -95,11 +103,13 @@ static void add_amd(const char *root, struct topology *t, uint32_t index)
 	const struct card *card = &t->cards.card[index];
 	char name[32];
 	bool apu = is_apu(t, card);
-	enum device_kind kind = !apu ? DEVICE_AMD_CARD
-	                        : uses_carveout(root, t, card) ? DEVICE_AMD_CARVEOUT : DEVICE_AMD_GTT;
+	enum device_kind kind = !apu                           ? DEVICE_AMD_CARD
+	                        : uses_carveout(root, t, card) ? DEVICE_AMD_CARVEOUT
+	                                                       : DEVICE_AMD_GTT;
 
 	if (!apu && card->vram_total <= 0) {
-		topology_warn(t, "device_unknown", "%s does not tell how much memory it has: it is left out",
+		topology_warn(t, "device_unknown",
+		              "%s does not tell how much memory it has: it is left out",
 		              card->name);
 		return;
 	}
@@ -120,10 +130,12 @@ static void add_amd(const char *root, struct topology *t, uint32_t index)
 
 /* ---- Intel ---- */
 
-static const struct calls_region *region_of(const struct topology *t, const struct card *card, bool vram)
+static const struct calls_region *region_of(const struct topology *t, const struct card *card,
+                                            bool vram)
 {
 	for (uint32_t i = 0; i < t->calls.regions; i++)
-		if (t->calls.region[i].vram == vram && strcmp(t->calls.region[i].card, card->name) == 0)
+		if (t->calls.region[i].vram == vram &&
+		    strcmp(t->calls.region[i].card, card->name) == 0)
 			return &t->calls.region[i];
 	return NULL;
 }
@@ -134,7 +146,8 @@ static void add_intel(struct topology *t, uint32_t index)
 	const struct calls_region *vram = region_of(t, card, true);
 	bool own_memory = vram && vram->total_bytes > 0;
 	char name[32];
-	struct device *device = add_device(t, own_memory ? DEVICE_INTEL_CARD : DEVICE_INTEL_IGPU, card->name);
+	struct device *device =
+	        add_device(t, own_memory ? DEVICE_INTEL_CARD : DEVICE_INTEL_IGPU, card->name);
 
 	if (!device)
 		return;
@@ -161,7 +174,8 @@ static bool file_has(const char *root, const char *file, const char *word)
 
 static bool is_jetson(const char *root, const struct topology *t)
 {
-	return t->mem.nvmap_used >= 0 || file_has(root, "/proc/device-tree/compatible", "nvidia,tegra") ||
+	return t->mem.nvmap_used >= 0 ||
+	       file_has(root, "/proc/device-tree/compatible", "nvidia,tegra") ||
 	       file_has(root, "/sys/firmware/devicetree/base/compatible", "nvidia,tegra") ||
 	       file_has(root, "/proc/device-tree/model", "Jetson");
 }
@@ -183,9 +197,11 @@ static bool is_unified(const char *root, const struct topology *t, const struct 
 	if (is_x86(root))
 		return false;
 	if (gpu && gpu->total_bytes > 0)
-		return is_near(gpu->total_bytes, ram, UNIFIED_PERCENT) && calls->cuda_integrated != 0;
+		return is_near(gpu->total_bytes, ram, UNIFIED_PERCENT) &&
+		       calls->cuda_integrated != 0;
 	if (calls->cuda_total_bytes > 0)
-		return is_near(calls->cuda_total_bytes, ram, UNIFIED_PERCENT) && calls->cuda_integrated != 0;
+		return is_near(calls->cuda_total_bytes, ram, UNIFIED_PERCENT) &&
+		       calls->cuda_integrated != 0;
 	return calls->cuda_integrated != 0;
 }
 
@@ -194,8 +210,8 @@ static bool is_node_without_cpus(const char *root, uint32_t node)
 	char name[64], text[64];
 
 	snprintf(name, sizeof name, "/sys/devices/system/node/node%u/cpulist", node);
-	return lines_read_all(root, name, text, sizeof text) >= 0 && str_trim(str_from(text)).length <= 1 &&
-	       (text[0] == '\0' || text[0] == '\n');
+	return lines_read_all(root, name, text, sizeof text) >= 0 &&
+	       str_trim(str_from(text)).length <= 1 && (text[0] == '\0' || text[0] == '\n');
 }
 
 /* Nodes of memory that have no processors: on a machine with NVIDIA's devices they are theirs. */
@@ -229,7 +245,8 @@ static void add_nvidia_card(struct topology *t, uint32_t index, const char *name
 	char pool[32];
 
 	if (total <= 0) {
-		topology_warn(t, "device_unknown", "%s does not tell how much memory it has: it is left out", name);
+		topology_warn(t, "device_unknown",
+		              "%s does not tell how much memory it has: it is left out", name);
 		return;
 	}
 	struct device *device = add_device(t, DEVICE_NVIDIA_CARD, name);
@@ -259,7 +276,8 @@ static void add_nvidia(const char *root, struct topology *t, uint32_t cards)
 			add_nvidia_card(t, i, name);
 			continue;
 		}
-		struct device *device = unified ? NULL : add_device(t, jetson ? DEVICE_JETSON : DEVICE_GB10, name);
+		struct device *device =
+		        unified ? NULL : add_device(t, jetson ? DEVICE_JETSON : DEVICE_GB10, name);
 		unified = true;
 		if (device)
 			device->nvml = gpu ? i : NOWHERE;
@@ -271,10 +289,14 @@ static void add_nvidia(const char *root, struct topology *t, uint32_t cards)
 static enum topology_kind kind_of(const struct topology *t)
 {
 	static const enum topology_kind kinds[] = {
-		[DEVICE_AMD_GTT] = TOPOLOGY_AMD_GTT,         [DEVICE_AMD_CARVEOUT] = TOPOLOGY_AMD_CARVEOUT,
-		[DEVICE_AMD_CARD] = TOPOLOGY_DISCRETE_AMD,   [DEVICE_GB10] = TOPOLOGY_GB10,
-		[DEVICE_JETSON] = TOPOLOGY_JETSON,           [DEVICE_GH200] = TOPOLOGY_GH200,
-		[DEVICE_NVIDIA_CARD] = TOPOLOGY_DISCRETE_NVIDIA, [DEVICE_INTEL_IGPU] = TOPOLOGY_INTEL_IGPU,
+		[DEVICE_AMD_GTT] = TOPOLOGY_AMD_GTT,
+		[DEVICE_AMD_CARVEOUT] = TOPOLOGY_AMD_CARVEOUT,
+		[DEVICE_AMD_CARD] = TOPOLOGY_DISCRETE_AMD,
+		[DEVICE_GB10] = TOPOLOGY_GB10,
+		[DEVICE_JETSON] = TOPOLOGY_JETSON,
+		[DEVICE_GH200] = TOPOLOGY_GH200,
+		[DEVICE_NVIDIA_CARD] = TOPOLOGY_DISCRETE_NVIDIA,
+		[DEVICE_INTEL_IGPU] = TOPOLOGY_INTEL_IGPU,
 		[DEVICE_INTEL_CARD] = TOPOLOGY_MIXED,
 	};
 	enum topology_kind kind = TOPOLOGY_CPU;
@@ -302,7 +324,8 @@ void topology_find_devices(const char *root, struct topology *t)
 			nvidia_cards++;
 		else if (card->driver == CARD_NOUVEAU)
 			topology_warn(t, "device_unknown",
-			              "%s is run by nouveau, which does not tell its memory: it is left out",
+			              "%s is run by nouveau, which does not tell its memory: it is "
+			              "left out",
 			              card->name);
 	}
 	add_nvidia(root, t, nvidia_cards);

@@ -56,17 +56,22 @@ static int64_t value_of(struct str text)
 	if (!lines_number(text, &value, &rest))
 		return -1;
 	rest = str_trim(rest);
-	int64_t unit = str_is(rest, "KiB") ? 1 << 10 : str_is(rest, "MiB") ? 1 << 20 : str_is(rest, "GiB") ? 1 << 30 : 1;
+	int64_t unit = str_is(rest, "KiB")   ? 1 << 10
+	               : str_is(rest, "MiB") ? 1 << 20
+	               : str_is(rest, "GiB") ? 1 << 30
+	                                     : 1;
 	return value <= BYTES_MOST / unit ? value * unit : BYTES_MOST;
 }
 
-static bool take_key(struct client *client, struct str key, const char *prefix, int64_t value, size_t member)
+static bool take_key(struct client *client, struct str key, const char *prefix, int64_t value,
+                     size_t member)
 {
 	size_t length = strlen(prefix);
 
 	if (!str_starts(key, prefix))
 		return false;
-	struct region *region = region_named(client, (struct str){ key.data + length, key.length - length });
+	struct region *region =
+	        region_named(client, (struct str){ key.data + length, key.length - length });
 	if (region)
 		*(int64_t *)(void *)((char *)region + member) = value;
 	return true;
@@ -90,8 +95,10 @@ static void take_line(struct client *client, struct str line)
 		client->id = (uint64_t)value;
 		client->has_id = true;
 	} else if (str_is(key, "drm-resident-memory"))
-		take_key(client, STR("drm-resident-system"), "drm-resident-", value, offsetof(struct region, resident));
-	else if (!take_key(client, key, "drm-resident-", value, offsetof(struct region, resident)) &&
+		take_key(client, STR("drm-resident-system"), "drm-resident-", value,
+		         offsetof(struct region, resident));
+	else if (!take_key(client, key, "drm-resident-", value,
+	                   offsetof(struct region, resident)) &&
 	         !take_key(client, key, "drm-memory-", value, offsetof(struct region, memory)) &&
 	         !take_key(client, key, "drm-total-", value, offsetof(struct region, total)))
 		take_key(client, key, "drm-shared-", value, offsetof(struct region, shared));
@@ -141,7 +148,8 @@ static const struct device *device_of(const struct topology *t, uint32_t card)
 	return NULL;
 }
 
-/* Where a region lies: in the device's own memory, in RAM, or in none that counts (POOLS_KNOWN_MAX). */
+/* Where a region lies: in the device's own memory, in RAM, or in none that counts
+ * (POOLS_KNOWN_MAX). */
 static uint32_t pool_of(const struct device *device, const char *region)
 {
 	bool own = strncmp(region, "vram", 4) == 0 || strncmp(region, "local", 5) == 0;
@@ -153,7 +161,8 @@ static uint32_t pool_of(const struct device *device, const char *region)
 	return device->carveout != NO_POOL ? device->carveout : device->pool;
 }
 
-static void add_client(struct gpu_use *use, const struct client *client, uint32_t card, int64_t out[POOLS_KNOWN_MAX])
+static void add_client(struct gpu_use *use, const struct client *client, uint32_t card,
+                       int64_t out[POOLS_KNOWN_MAX])
 {
 	const struct device *device = device_of(use->topology, card);
 	bool others = use->shared_told[card];
@@ -164,7 +173,8 @@ static void add_client(struct gpu_use *use, const struct client *client, uint32_
 		const struct region *region = &client->region[i];
 		uint32_t pool = pool_of(device, region->name);
 		int64_t bytes = region->resident >= 0 ? region->resident
-		                : region->memory >= 0 ? region->memory : region->total;
+		                : region->memory >= 0 ? region->memory
+		                                      : region->total;
 		if (pool >= use->topology->pools || bytes <= 0)
 			continue;
 		if (others && region->shared > 0)
@@ -182,7 +192,8 @@ static bool is_device_path(const char *path)
 }
 
 /* Look at one descriptor. `folder` is where its link lies; in a recording it may be missing. */
-static void look_at(struct gpu_use *use, int folder, pid_t pid, const char *fd, int64_t out[POOLS_KNOWN_MAX])
+static void look_at(struct gpu_use *use, int folder, pid_t pid, const char *fd,
+                    int64_t out[POOLS_KNOWN_MAX])
 {
 	char target[256];
 	struct client client;
@@ -249,10 +260,12 @@ static void look_at_kfd(const struct gpu_use *use, pid_t pid, int64_t out[POOLS_
 
 	for (uint32_t i = 0; t->cards.has_kfd && i < t->devices; i++) {
 		const struct device *device = &t->device[i];
-		uint64_t id = device->card < t->cards.count ? t->cards.card[device->card].kfd_gpu_id : 0;
+		uint64_t id =
+		        device->card < t->cards.count ? t->cards.card[device->card].kfd_gpu_id : 0;
 		if (id == 0)
 			continue;
-		snprintf(name, sizeof name, "/sys/class/kfd/kfd/proc/%d/vram_%llu", (int)pid, (unsigned long long)id);
+		snprintf(name, sizeof name, "/sys/class/kfd/kfd/proc/%d/vram_%llu", (int)pid,
+		         (unsigned long long)id);
 		if (lines_read_all(use->root, name, text, sizeof text) > 0 &&
 		    lines_number(str_from(text), &bytes, NULL) && bytes <= BYTES_MOST)
 			most(&out[device->pool], bytes);

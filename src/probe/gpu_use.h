@@ -28,12 +28,13 @@ struct gpu_use {
 	struct gpu_client client[GPU_CLIENTS_MAX];
 	uint32_t clients;
 	bool shared_told[CARDS_MAX]; /* one client of the card bears what is shared */
-	bool refused;  /* some process' descriptors could not be read: more may be held */
+	bool refused; /* some process' descriptors could not be read: more may be held */
 };
 
 void gpu_use_open(struct gpu_use *use, const char *root, const struct topology *topology);
 
-/* Bytes of `pid` by pool. False where its descriptors may not be read: then what is told is a lower bound. */
+/* Bytes of `pid` by pool. False where its descriptors may not be read: then what is told is a lower
+ * bound. */
 bool gpu_use_look(struct gpu_use *use, pid_t pid, int64_t out[POOLS_KNOWN_MAX]);
 
 #endif

@@ -13,7 +13,10 @@ static const struct counter {
 	const char *name;
 	size_t offset;
 } counters[] = {
-#define COUNTER(name, member) { name, offsetof(struct meminfo, member) }
+#define COUNTER(name, member)                                                                      \
+	{                                                                                          \
+		name, offsetof(struct meminfo, member)                                             \
+	}
 	COUNTER("MemTotal", total),
 	COUNTER("MemFree", free),
 	COUNTER("MemAvailable", available),
@@ -64,8 +67,9 @@ static void take_line(struct meminfo *m, struct str line)
 	for (size_t i = 0; i < COUNTERS; i++)
 		if (str_is(name, counters[i].name))
 			*field_of(m, &counters[i]) =
-				counters[i].offset == offsetof(struct meminfo, huge_pages) ? value
-			                                                                   : value * KIB;
+			        counters[i].offset == offsetof(struct meminfo, huge_pages)
+			                ? value
+			                : value * KIB;
 }
 
 /* "Node 3 MemTotal: ..." is that of a node; what stands before the name goes. */
@@ -85,7 +89,9 @@ static int read_file(const char *root, const char *name, struct meminfo *out)
 	struct lines lines;
 	struct str line;
 
-	*out = (struct meminfo){ .available = -1, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1 };
+	*out = (struct meminfo){
+		.available = -1, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1
+	};
 	int rc = lines_open(&lines, root, name);
 	if (rc < 0)
 		return rc;

@@ -32,7 +32,7 @@ struct meminfo {
 	int64_t percpu;
 	int64_t vmalloc_used;
 	int64_t hugetlb;
-	int64_t huge_pages;  /* a count */
+	int64_t huge_pages; /* a count */
 	int64_t huge_size;
 	int64_t bounce;
 	int64_t gpu_active;  /* -1: a kernel before 7.1 */
@@ -40,7 +40,7 @@ struct meminfo {
 	int64_t swap_total;
 	int64_t swap_free;
 	int64_t cma_free;
-	int64_t nvmap_used;  /* -1: not a Jetson */
+	int64_t nvmap_used; /* -1: not a Jetson */
 };
 
 /* /proc/meminfo below `root`. -EBADMSG where it makes no sense (more free than there is). */
@@ -52,6 +52,7 @@ int meminfo_read_node(const char *root, uint32_t node, struct meminfo *out);
 /* File pages on the LRU lists: what can be dropped. */
 int64_t meminfo_lru_file(const struct meminfo *m);
 
-void meminfo_add(struct meminfo *sum, const struct meminfo *part); /* counters only; -1 counts as 0 */
+void meminfo_add(struct meminfo *sum,
+                 const struct meminfo *part); /* counters only; -1 counts as 0 */
 
 #endif

@@ -131,3 +131,23 @@ int programs_read(const char *root, const struct topology *topology, struct prog
 	qsort(out->list, out->count, sizeof out->list[0], heavier_first);
 	return 0;
 }
+
+int64_t programs_leak_bytes(const struct topology *topology, const struct programs *programs)
+{
+	static const int64_t least = 1 << 30;
+	bool unified = topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
+	int64_t gtt = 0;
+
+	for (uint32_t i = 0; i < topology->cards.count; i++)
+		gtt += topology->cards.card[i].gtt_used > 0 ? topology->cards.card[i].gtt_used : 0;
+	if (gtt > least) {
+		if (programs->processes == 0 || programs->gpu_unreadable)
+			return -1;
+		/* A desktop's own buffers are in there: an eighth of a GiB is no leak. */
+		int64_t orphan = gtt - programs->gpu_bytes[0] - least / 8;
+		return orphan > least ? orphan : 0;
+	}
+	if (unified && topology->calls.nvmls > 0 && topology->drift_bytes > 2 * least)
+		return topology->drift_bytes;
+	return 0;
+}

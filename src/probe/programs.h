@@ -24,13 +24,17 @@ struct program {
 struct programs {
 	struct program list[PROGRAMS_MAX];
 	uint32_t count;
-	uint32_t processes;    /* looked at */
-	bool gpu_unreadable;   /* some descriptors could not be read */
+	uint32_t processes;                 /* looked at */
+	bool gpu_unreadable;                /* some descriptors could not be read */
 	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* of all */
 };
 
 /* 0, or a negative errno where not even /proc can be listed; then there are none. */
 int programs_read(const char *root, const struct topology *topology, struct programs *out);
+
+/* Bytes in a driver's pools that no process owns, as one reading tells; 0 = none, -1 = nobody can
+ * tell. */
+int64_t programs_leak_bytes(const struct topology *topology, const struct programs *programs);
 
 /* RAM that the program holds: what the ledger would count of it, without what is swapped out. */
 int64_t program_ram_bytes(const struct program *program);

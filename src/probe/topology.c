@@ -60,10 +60,13 @@ static void read_limits(const char *root, struct topology *t)
 
 	if (pages < 0)
 		pages = topology_number(root, "/sys/module/amdttm/parameters/pages_limit");
-	t->pages_limit_bytes = pages < 0 ? -1 : pages < (INT64_C(1) << 40) ? pages * t->calls.page_bytes : INT64_C(1) << 50;
+	t->pages_limit_bytes = pages < 0                    ? -1
+	                       : pages < (INT64_C(1) << 40) ? pages * t->calls.page_bytes
+	                                                    : INT64_C(1) << 50;
 	t->no_system_mem_limit =
-		lines_read_all(root, "/sys/module/amdgpu/parameters/no_system_mem_limit", text, sizeof text) > 0 &&
-		(text[0] == 'Y' || text[0] == 'y' || text[0] == '1');
+	        lines_read_all(root, "/sys/module/amdgpu/parameters/no_system_mem_limit", text,
+	                       sizeof text) > 0 &&
+	        (text[0] == 'Y' || text[0] == 'y' || text[0] == '1');
 }
 
 static void read_cgroup(const char *root, struct topology *t)
@@ -111,7 +114,8 @@ static void set_reserves(struct topology *t)
 	t->pool[0].reserve_bytes = ram_reserve(t);
 	for (uint32_t i = 1; i < t->pools; i++) {
 		struct pool *pool = &t->pool[i];
-		int64_t reserve = pool->kind == POOL_HBM ? 2 * GIB : 256 * MIB + pool->size_bytes / 100;
+		int64_t reserve =
+		        pool->kind == POOL_HBM ? 2 * GIB : 256 * MIB + pool->size_bytes / 100;
 		pool->reserve_bytes = smaller(reserve, pool->size_bytes);
 	}
 }
@@ -121,25 +125,32 @@ static void judge(struct topology *t)
 	const struct meminfo *m = &t->mem;
 
 	if (t->calls.damaged)
-		topology_warn(t, "calls_damaged", "calls.json cannot be read: nothing of it is used");
+		topology_warn(t, "calls_damaged",
+		              "calls.json cannot be read: nothing of it is used");
 	if (t->cgroup_limit_bytes < m->total)
-		topology_warn(t, "cgroup_limit", "a control group allows less than the machine has");
+		topology_warn(t, "cgroup_limit",
+		              "a control group allows less than the machine has");
 	if (m->huge_pages > 0)
-		topology_warn(t, "huge_pages", "huge pages are set aside: %lld MiB that engines cannot use",
+		topology_warn(t, "huge_pages",
+		              "huge pages are set aside: %lld MiB that engines cannot use",
 		              (long long)(m->hugetlb / MIB));
 	if (t->no_system_mem_limit)
 		topology_warn(t, "no_system_mem_limit",
-		              "amdgpu.no_system_mem_limit is set: nothing keeps ROCm from taking the last page");
+		              "amdgpu.no_system_mem_limit is set: nothing keeps ROCm from taking "
+		              "the last page");
 	for (uint32_t i = 0; i < t->cards.count; i++)
 		if (t->cards.card[i].driver == CARD_AMDGPU && t->cards.card[i].gtt_total > m->total)
-			topology_warn(t, "gtt_over_ram", "%s: its GTT (%lld MiB) is larger than the RAM (%lld MiB)",
-			              t->cards.card[i].name, (long long)(t->cards.card[i].gtt_total / MIB),
+			topology_warn(t, "gtt_over_ram",
+			              "%s: its GTT (%lld MiB) is larger than the RAM (%lld MiB)",
+			              t->cards.card[i].name,
+			              (long long)(t->cards.card[i].gtt_total / MIB),
 			              (long long)(m->total / MIB));
 	for (uint32_t i = 0; i < t->devices; i++)
 		if ((t->device[i].kind == DEVICE_GB10 || t->device[i].kind == DEVICE_JETSON) &&
 		    t->free_2m_bytes >= 0 && t->free_2m_bytes < GIB && m->available > 4 * GIB)
 			topology_warn(t, "fragmented",
-			              "only %lld MiB are free in blocks of 2 MiB or more: loads may fail though memory "
+			              "only %lld MiB are free in blocks of 2 MiB or more: loads "
+			              "may fail though memory "
 			              "is available",
 			              (long long)(t->free_2m_bytes / MIB));
 }
@@ -149,11 +160,16 @@ static void judge_vendor_values(struct topology *t)
 	const struct calls *calls = &t->calls;
 
 	if (calls->hip_free_bytes > calls->hip_total_bytes && calls->hip_total_bytes >= 0)
-		topology_warn(t, "vendor_value", "HIP says more is free (%lld MiB) than there is (%lld MiB): not used",
-		              (long long)(calls->hip_free_bytes / MIB), (long long)(calls->hip_total_bytes / MIB));
+		topology_warn(t, "vendor_value",
+		              "HIP says more is free (%lld MiB) than there is (%lld MiB): not used",
+		              (long long)(calls->hip_free_bytes / MIB),
+		              (long long)(calls->hip_total_bytes / MIB));
 	for (uint32_t i = 0; i < calls->nvmls; i++)
-		if (calls->nvml[i].total_bytes > 0 && calls->nvml[i].free_bytes > calls->nvml[i].total_bytes)
-			topology_warn(t, "vendor_value", "NVML says more is free than there is of device %u: not used", i);
+		if (calls->nvml[i].total_bytes > 0 &&
+		    calls->nvml[i].free_bytes > calls->nvml[i].total_bytes)
+			topology_warn(t, "vendor_value",
+			              "NVML says more is free than there is of device %u: not used",
+			              i);
 	if (calls->cuda_total_bytes > 0 && calls->cuda_free_bytes > calls->cuda_total_bytes)
 		topology_warn(t, "vendor_value", "CUDA says more is free than there is: not used");
 }

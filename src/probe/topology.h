@@ -53,7 +53,7 @@ enum pool_kind {
 	POOL_RAM,
 	POOL_CARVEOUT, /* taken off the RAM by the firmware for an APU */
 	POOL_VRAM,
-	POOL_HBM,      /* a NUMA node that belongs to a GPU */
+	POOL_HBM, /* a NUMA node that belongs to a GPU */
 };
 
 struct pool {
@@ -97,10 +97,10 @@ enum device_kind {
 struct device {
 	char name[40];
 	enum device_kind kind;
-	uint32_t pool;      /* where models go */
-	uint32_t carveout;  /* of an APU that has one, else NO_POOL */
-	uint32_t card;      /* index into cards, or NO_POOL */
-	uint32_t nvml;      /* index into calls.nvml, or NO_POOL */
+	uint32_t pool;     /* where models go */
+	uint32_t carveout; /* of an APU that has one, else NO_POOL */
+	uint32_t card;     /* index into cards, or NO_POOL */
+	uint32_t nvml;     /* index into calls.nvml, or NO_POOL */
 	int64_t rocm_bytes;
 	int64_t vulkan_bytes;
 	int64_t cuda_bytes;
@@ -126,20 +126,20 @@ struct topology {
 	/* What was read. */
 	struct cards cards;
 	struct calls calls;
-	struct meminfo mem;      /* system RAM without the GPUs' nodes */
+	struct meminfo mem; /* system RAM without the GPUs' nodes */
 	struct zones zones;
-	int64_t pages_limit_bytes;   /* TTM's; -1 = no TTM */
+	int64_t pages_limit_bytes; /* TTM's; -1 = no TTM */
 	bool no_system_mem_limit;
-	int64_t cgroup_limit_bytes;  /* INT64_MAX = none */
+	int64_t cgroup_limit_bytes; /* INT64_MAX = none */
 	int64_t cgroup_used_bytes;
-	int64_t free_2m_bytes;       /* -1 = not told */
+	int64_t free_2m_bytes; /* -1 = not told */
 
 	/* Two sums of the same, and what tells them apart. */
 	int64_t u_top_bytes;
 	int64_t u_bot_bytes;
-	int64_t gpu_counter_bytes;   /* what the drivers admit to hold of the RAM */
-	int64_t drift_bytes;         /* what is missing from the RAM less what they admit */
-	int64_t hot_file_bytes;      /* given by the caller before topology_read() */
+	int64_t gpu_counter_bytes; /* what the drivers admit to hold of the RAM */
+	int64_t drift_bytes;       /* what is missing from the RAM less what they admit */
+	int64_t hot_file_bytes;    /* given by the caller before topology_read() */
 
 	int64_t allocatable_bytes;     /* of the RAM, by anybody: A_sys */
 	int64_t allocatable_cpu_bytes; /* by what is charged to our cgroup */
@@ -158,7 +158,8 @@ int64_t topology_usable(const struct topology *topology, uint32_t pool, int64_t 
 /* The largest need of the pool's device that would be admitted now. */
 int64_t topology_free(const struct topology *topology, uint32_t pool);
 
-/* Where models go unless told otherwise: to the device with the largest memory, else to system RAM. */
+/* Where models go unless told otherwise: to the device with the largest memory, else to system RAM.
+ */
 uint32_t topology_default_pool(const struct topology *topology);
 
 /* "cpu", "amd-gtt" ... */

@@ -38,7 +38,7 @@ static inline bool is_near(int64_t bytes, int64_t of, int percent)
 int64_t topology_number(const char *root, const char *name);
 
 void topology_warn(struct topology *t, const char *code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+        __attribute__((format(printf, 3, 4)));
 
 /* devices.c: what there is. Pool 0 must be there. */
 void topology_find_devices(const char *root, struct topology *t);

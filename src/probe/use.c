@@ -47,7 +47,8 @@ static int64_t gpu_counter(const struct topology *t)
 	return smaller(used, t->mem.total);
 }
 
-/* Pages that TTM keeps for reuse and gives back when asked: told by meminfo, before 7.1 by debugfs. */
+/* Pages that TTM keeps for reuse and gives back when asked: told by meminfo, before 7.1 by debugfs.
+ */
 static int64_t pool_back(const char *root, const struct topology *t)
 {
 	struct lines lines;
@@ -80,7 +81,8 @@ static int64_t zspages(const char *root, int64_t page_bytes)
 		return 0;
 	while (lines_next(&lines, &line))
 		if (str_starts(line, "nr_zspages "))
-			lines_number((struct str){ line.data + 11, line.length - 11 }, &pages, NULL);
+			lines_number((struct str){ line.data + 11, line.length - 11 }, &pages,
+			             NULL);
 	lines_close(&lines);
 	return pages < (INT64_C(1) << 34) ? pages * page_bytes : 0;
 }
@@ -88,10 +90,11 @@ static int64_t zspages(const char *root, int64_t page_bytes)
 /* What stands in no counter: pages of drivers, and about one percent of everything. */
 static int64_t unaccounted(const struct meminfo *m, int64_t zspage_bytes)
 {
-	return m->total - (m->free + m->buffers + m->cached + m->swap_cached + m->anon + m->kreclaimable +
-	                   m->slab_unreclaimable + m->page_tables + m->sec_page_tables + m->percpu +
-	                   m->vmalloc_used + m->hugetlb + m->bounce + zspage_bytes +
-	                   at_least_zero(m->gpu_active) + at_least_zero(m->gpu_reclaim));
+	return m->total -
+	       (m->free + m->buffers + m->cached + m->swap_cached + m->anon + m->kreclaimable +
+	        m->slab_unreclaimable + m->page_tables + m->sec_page_tables + m->percpu +
+	        m->vmalloc_used + m->hugetlb + m->bounce + zspage_bytes +
+	        at_least_zero(m->gpu_active) + at_least_zero(m->gpu_reclaim));
 }
 
 static int64_t u_bottom(const struct topology *t, int64_t zspage_bytes, int64_t baseline)
@@ -99,12 +102,13 @@ static int64_t u_bottom(const struct topology *t, int64_t zspage_bytes, int64_t 
 	const struct meminfo *m = &t->mem;
 	int64_t lru = meminfo_lru_file(m), low = t->zones.low_bytes;
 
-	/* File pages off the LRU are locked: not Unevictable, which counts locked anonymous pages too. */
-	return m->anon + m->shmem + m->slab_unreclaimable + m->page_tables + m->sec_page_tables + m->percpu +
-	       m->vmalloc_used + m->hugetlb + zspage_bytes +
-	       at_least_zero(m->cached + m->buffers - m->shmem - lru) + t->gpu_counter_bytes + baseline +
-	       t->hot_file_bytes + t->zones.total_reserve_bytes + smaller(m->kreclaimable / 2, low) +
-	       smaller(lru / 2, low);
+	/* File pages off the LRU are locked: not Unevictable, which counts locked anonymous pages
+	 * too. */
+	return m->anon + m->shmem + m->slab_unreclaimable + m->page_tables + m->sec_page_tables +
+	       m->percpu + m->vmalloc_used + m->hugetlb + zspage_bytes +
+	       at_least_zero(m->cached + m->buffers - m->shmem - lru) + t->gpu_counter_bytes +
+	       baseline + t->hot_file_bytes + t->zones.total_reserve_bytes +
+	       smaller(m->kreclaimable / 2, low) + smaller(lru / 2, low);
 }
 
 /* A recording with a few lines only cannot be summed up from below. */
@@ -120,12 +124,14 @@ static void judge_drift(struct topology *t, int64_t inferred)
 	t->drift_bytes = inferred - t->gpu_counter_bytes;
 	if (t->drift_bytes > least)
 		topology_warn(t, "drift",
-		              "%lld MiB of the memory stand in no counter and no driver admits to hold them: a leak, "
+		              "%lld MiB of the memory stand in no counter and no driver admits to "
+		              "hold them: a leak, "
 		              "a driver's pool, or a driver that does not tell",
 		              (long long)(t->drift_bytes / MIB));
 	else if (t->drift_bytes < -least)
 		topology_warn(t, "drift",
-		              "drivers claim %lld MiB more than is missing from the memory: the higher figure counts",
+		              "drivers claim %lld MiB more than is missing from the memory: the "
+		              "higher figure counts",
 		              (long long)(-t->drift_bytes / MIB));
 }
 
@@ -141,8 +147,10 @@ static void read_ram(const char *root, struct topology *t)
 	if (is_whole(m)) {
 		int64_t missing = unaccounted(m, zspage_bytes);
 		int64_t admitted = t->gpu_counter_bytes - at_least_zero(m->gpu_active);
-		/* One reading knows no baseline: up to a hundredth of what is missing is taken for it. */
-		int64_t baseline = smaller(at_least_zero(missing - at_least_zero(admitted)), m->total / 100);
+		/* One reading knows no baseline: up to a hundredth of what is missing is taken for
+		 * it. */
+		int64_t baseline =
+		        smaller(at_least_zero(missing - at_least_zero(admitted)), m->total / 100);
 		t->u_bot_bytes = u_bottom(t, zspage_bytes, baseline);
 		judge_drift(t, at_least_zero(missing - baseline) + at_least_zero(m->gpu_active));
 	}
@@ -159,7 +167,8 @@ static void read_hbm(const char *root, struct pool *pool)
 	pool->unreclaimable_bytes = pool->size_bytes;
 	if (meminfo_read_node(root, (uint32_t)pool->node, &mem) == 0)
 		pool->unreclaimable_bytes =
-			pool->size_bytes - smaller(pool->size_bytes, mem.free + meminfo_lru_file(&mem));
+		        pool->size_bytes -
+		        smaller(pool->size_bytes, mem.free + meminfo_lru_file(&mem));
 }
 
 /* Used of a device's own memory as its driver tells, -1 where it does not. */
@@ -174,7 +183,8 @@ static int64_t device_used(const struct topology *t, const struct device *device
 	for (uint32_t i = 0; card && i < t->calls.regions; i++)
 		if (t->calls.region[i].vram && strcmp(t->calls.region[i].card, card->name) == 0)
 			return t->calls.region[i].used_bytes;
-	const struct calls_nvml *gpu = device->nvml != NOWHERE ? &t->calls.nvml[device->nvml] : NULL;
+	const struct calls_nvml *gpu =
+	        device->nvml != NOWHERE ? &t->calls.nvml[device->nvml] : NULL;
 	int64_t free = gpu && gpu->total_bytes > 0 ? gpu->free_bytes : t->calls.cuda_free_bytes;
 	return free >= 0 && free <= size ? size - free : -1;
 }
@@ -185,11 +195,14 @@ static void read_device_pool(struct topology *t, const struct device *device, st
 	const struct card *card = device->card != NOWHERE ? &t->cards.card[device->card] : NULL;
 
 	if (card && card->suspended)
-		topology_warn(t, "device_suspended", "%s is suspended: it is not asked, so as not to wake it",
+		topology_warn(t, "device_suspended",
+		              "%s is suspended: it is not asked, so as not to wake it",
 		              device->name);
 	if (used < 0)
-		topology_warn(t, "use_unknown", "%s does not tell how much of its memory is used: all of it counts as used",
-		              device->name);
+		topology_warn(
+		        t, "use_unknown",
+		        "%s does not tell how much of its memory is used: all of it counts as used",
+		        device->name);
 	pool->unreclaimable_bytes = used < 0 ? pool->size_bytes : smaller(used, pool->size_bytes);
 }
 
@@ -213,7 +226,9 @@ static void read_pools(const char *root, struct topology *t)
  */
 static bool leave_out_hbm(const char *root, struct topology *t)
 {
-	struct meminfo sum = { .available = 0, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1 };
+	struct meminfo sum = {
+		.available = 0, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1
+	};
 	struct meminfo node;
 	struct zones zones, zones_sum = { 0 };
 	bool any = false;
@@ -227,8 +242,9 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 		any = true;
 		zones_read(root, (int32_t)i, t->calls.page_bytes, &zones);
 		int64_t lru = meminfo_lru_file(&node), low = zones.low_bytes;
-		int64_t available = node.free - zones.total_reserve_bytes + lru - smaller(lru / 2, low) +
-		                    node.kreclaimable - smaller(node.kreclaimable / 2, low);
+		int64_t available = node.free - zones.total_reserve_bytes + lru -
+		                    smaller(lru / 2, low) + node.kreclaimable -
+		                    smaller(node.kreclaimable / 2, low);
 		node.available = smaller(at_least_zero(available), node.total);
 		meminfo_add(&sum, &node);
 		zones_sum.low_bytes += zones.low_bytes;
@@ -264,7 +280,9 @@ int topology_read_use(const char *root, struct topology *t, struct err *err)
 	if (hbm > 0 && !leave_out_hbm(root, t)) {
 		/* Without the other nodes' counters, what the GPUs' have is taken off all. */
 		if (hbm >= t->mem.total)
-			return err_set(err, -EBADMSG, "%s: the GPUs' nodes have more memory than the machine", root);
+			return err_set(err, -EBADMSG,
+			               "%s: the GPUs' nodes have more memory than the machine",
+			               root);
 		t->mem.total -= hbm;
 		t->mem.free = smaller(t->mem.free, t->mem.total);
 		t->mem.available = at_least_zero(smaller(t->mem.available, t->mem.total) - hbm);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 static struct view *add(struct topology *t, uint32_t pool, const char *name, int64_t bytes,
                         enum view_role role, const char *why)
 {
@@ -17,8 +16,8 @@ static struct view *add(struct topology *t, uint32_t pool, const char *name, int
 }
 
 /* A bound on what GPUs take of a pool; `used` stands under it. */
-static void add_gpu_cap(struct topology *t, uint32_t pool, const char *name, int64_t bytes, int64_t used,
-                        const char *why)
+static void add_gpu_cap(struct topology *t, uint32_t pool, const char *name, int64_t bytes,
+                        int64_t used, const char *why)
 {
 	struct view *view = add(t, pool, name, bytes, VIEW_CAP, why);
 
@@ -40,27 +39,35 @@ static void list_meminfo(struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
 
-	add(t, 0, "MemAvailable", m->available, VIEW_READING, "the kernel's own estimate: one of the two sums");
+	add(t, 0, "MemAvailable", m->available, VIEW_READING,
+	    "the kernel's own estimate: one of the two sums");
 	add(t, 0, "MemFree", m->free, VIEW_IGNORED, "counts the page cache as used");
-	add(t, 0, "SwapFree", m->swap_free, VIEW_IGNORED, "models in swap are of no use, and GPU pages cannot go there");
-	add(t, 0, "U_top", t->u_top_bytes, VIEW_READING, "used as the kernel tells it: total less available");
+	add(t, 0, "SwapFree", m->swap_free, VIEW_IGNORED,
+	    "models in swap are of no use, and GPU pages cannot go there");
+	add(t, 0, "U_top", t->u_top_bytes, VIEW_READING,
+	    "used as the kernel tells it: total less available");
 	if (t->u_bot_bytes > 0)
-		add(t, 0, "U_bot", t->u_bot_bytes, VIEW_READING, "used as its parts add up; the worse of the two counts");
+		add(t, 0, "U_bot", t->u_bot_bytes, VIEW_READING,
+		    "used as its parts add up; the worse of the two counts");
 	add(t, 0, "GPUActive", m->gpu_active, VIEW_READING, "pages of the GPU drivers in use");
-	add(t, 0, "GPUReclaim", m->gpu_reclaim, VIEW_READING, "pages the drivers keep and would give back");
+	add(t, 0, "GPUReclaim", m->gpu_reclaim, VIEW_READING,
+	    "pages the drivers keep and would give back");
 	add(t, 0, "NvMapMemUsed", m->nvmap_used, VIEW_READING, "pages of NvMap in use");
 	if (m->hugetlb > 0)
-		add(t, 0, "Hugetlb", m->hugetlb, VIEW_READING, "set aside for huge pages: used, whoever uses them");
+		add(t, 0, "Hugetlb", m->hugetlb, VIEW_READING,
+		    "set aside for huge pages: used, whoever uses them");
 	if (t->devices > 0 && t->mem.cma_free > 0)
-		add(t, 0, "CmaFree", m->cma_free, VIEW_IGNORED, "free, but not for a driver's own pages");
+		add(t, 0, "CmaFree", m->cma_free, VIEW_IGNORED,
+		    "free, but not for a driver's own pages");
 }
 
 static void list_cgroup(struct topology *t)
 {
 	if (t->cgroup_limit_bytes >= t->mem.total)
 		return;
-	struct view *view = add(t, 0, "cgroup", t->cgroup_limit_bytes, VIEW_CAP,
-	                        "a control group's limit: bounds what is charged to it, which GPU pages are not");
+	struct view *view = add(
+	        t, 0, "cgroup", t->cgroup_limit_bytes, VIEW_CAP,
+	        "a control group's limit: bounds what is charged to it, which GPU pages are not");
 	if (!view)
 		return;
 	view->bounds_host = true;
@@ -89,8 +96,10 @@ static void list_card(struct topology *t, const struct device *device)
 	if (own == 0)
 		return;
 	add(t, own, "vram_total", card->vram_total, VIEW_READING,
-	    apu ? "the firmware's carve-out: the RAM does not contain it" : "the card's own memory");
-	add(t, own, "vram_used", card->vram_used, VIEW_READING, "as the driver counts it, graphics included");
+	    apu ? "the firmware's carve-out: the RAM does not contain it"
+	        : "the card's own memory");
+	add(t, own, "vram_used", card->vram_used, VIEW_READING,
+	    "as the driver counts it, graphics included");
 	add(t, own, "visible_vram_total", card->visible_vram_total, VIEW_IGNORED,
 	    "the part the processor can see: the same memory again");
 }
@@ -100,7 +109,8 @@ static void list_amd(struct topology *t)
 	bool apu = has_kind(t, DEVICE_AMD_GTT) || has_kind(t, DEVICE_AMD_CARVEOUT);
 
 	for (uint32_t i = 0; i < t->devices; i++)
-		if (t->device[i].card != NOWHERE && t->cards.card[t->device[i].card].driver == CARD_AMDGPU)
+		if (t->device[i].card != NOWHERE &&
+		    t->cards.card[t->device[i].card].driver == CARD_AMDGPU)
 			list_card(t, &t->device[i]);
 	if (t->pages_limit_bytes >= 0)
 		add_gpu_cap(t, 0, "pages_limit", t->pages_limit_bytes, topology_gtt_used(t),
@@ -109,8 +119,10 @@ static void list_amd(struct topology *t)
 		return;
 	if (t->no_system_mem_limit)
 		add(t, 0, "kfd_system_limit", kfd_system_limit(t), VIEW_IGNORED,
-		    "switched off by no_system_mem_limit: nothing then keeps ROCm from taking the last page");
-	else if (has_kind(t, DEVICE_AMD_GTT) && (t->cards.has_kfd || t->calls.kfd_available_bytes >= 0))
+		    "switched off by no_system_mem_limit: nothing then keeps ROCm from taking the "
+		    "last page");
+	else if (has_kind(t, DEVICE_AMD_GTT) &&
+	         (t->cards.has_kfd || t->calls.kfd_available_bytes >= 0))
 		add_gpu_cap(t, 0, "kfd_system_limit", kfd_system_limit(t), topology_gtt_used(t),
 		            "KFD's own bound on what ROCm takes of the RAM");
 }
@@ -136,13 +148,16 @@ static void list_regions(struct topology *t)
 	for (uint32_t i = 0; i < t->calls.regions; i++) {
 		const struct calls_region *region = &t->calls.region[i];
 		if (!region->vram) {
-			add_gpu_cap(t, 0, "xe_sysmem", region->total_bytes, at_least_zero(region->used_bytes),
-			            "a bound on the RAM that this GPU may map, not memory of its own");
+			add_gpu_cap(
+			        t, 0, "xe_sysmem", region->total_bytes,
+			        at_least_zero(region->used_bytes),
+			        "a bound on the RAM that this GPU may map, not memory of its own");
 			continue;
 		}
 		for (uint32_t pool = 1; pool < t->pools; pool++)
 			if (strcmp(t->pool[pool].name + strlen("vram-"), region->card) == 0)
-				add(t, pool, "xe_vram", region->total_bytes, VIEW_READING, "the card's own memory");
+				add(t, pool, "xe_vram", region->total_bytes, VIEW_READING,
+				    "the card's own memory");
 	}
 }
 

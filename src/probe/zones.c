@@ -44,7 +44,8 @@ static void take_line(struct str text, struct zone *zone, struct zones *sum)
 	} else if (str_starts(text, "managed "))
 		zone->managed = number_behind(text, 8);
 	else if (str_starts(text, "protection: (")) {
-		int64_t kept = zone->high + largest_of((struct str){ text.data + 13, text.length - 13 });
+		int64_t kept =
+		        zone->high + largest_of((struct str){ text.data + 13, text.length - 13 });
 		sum->total_reserve_bytes += kept < zone->managed ? kept : zone->managed;
 	}
 }

@@ -71,6 +71,39 @@ def impossible(memory):
         yield f"owners have {owned}, {used} are used"
 
 
+def misjudged(expected, doctor):
+    status = {check["id"]: check["status"] for check in doctor["checks"]}
+    if len(status) != len(doctor["checks"]):
+        yield "doctor: a check is there twice"
+    for check in doctor["checks"]:
+        if set(check) < {"id", "status", "found", "wanted", "why", "fix"}:
+            yield f"doctor: {check['id']} lacks a field"
+        if check["status"] in ("problem", "advice") and not (check["why"] and check["wanted"]):
+            yield f"doctor: {check['id']} is not explained"
+    for name, wanted in expected.get("doctor", {}).items():
+        if status.get(name) != wanted:
+            yield f"doctor: {name} is {status.get(name)}, expected {wanted}"
+
+
+def recording_is_read_again():
+    """This machine, saved and read: the same size; and nothing of a person in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        saved = pathlib.Path(folder) / "saved"
+        secret = "a-secret-in-the-environment"
+        done = subprocess.run([PROGRAM, "doctor", "--record", str(saved)], capture_output=True, timeout=60, text=True,
+                              env={**os.environ, "COTENANT_SECRET": secret})
+        if done.returncode != 0:
+            return [f"doctor --record ended with {done.returncode}: {done.stderr}"]
+        total = next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal"))
+        memory = ask("memory", saved)
+        faults = [] if memory and memory["pools"][0]["size_bytes"] == int(total) * 1024 else ["the recording differs"]
+        text = b"".join(path.read_bytes() for path in saved.rglob("*") if path.is_file()).decode(errors="replace")
+        private = {word for word in (secret, os.uname().nodename, "test_platforms.py") if len(word) > 6}
+        faults += [f"the recording holds {word!r}" for word in private if word in text]
+        faults += [f"{path} is recorded" for path in saved.rglob("*") if path.name in ("environ", "maps", "comm")]
+        return faults
+
+
 def damage(path, rng):
     kind = rng.choice(["cut", "garble", "digits", "remove", "folder", "long", "lines", "empty"])
     data = bytearray(path.read_bytes())
@@ -114,11 +147,14 @@ def main():
         memory = ask("memory", tree)
         assert memory, f"{tree} cannot be read"
         expected = json.loads((tree / "expected.json").read_text())
-        faults += [f"{tree.name}: {text}" for text in [*differences(expected, memory), *impossible(memory)]]
+        found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
+        faults += [f"{tree.name}: {text}" for text in found]
+    faults += recording_is_read_again()
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:
             for copy in damaged_trees(tree, rng, folder):
                 memory = ask("memory", copy)
+                ask("doctor", copy)
                 faults += [f"{copy.name} (damaged): {text}" for text in (impossible(memory) if memory else [])]
     print("\n".join(faults) or f"{len(trees)} machines as expected, {len(trees) * ROUNDS} damaged ones survived")
     return 1 if faults else 0

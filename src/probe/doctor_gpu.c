@@ -1,0 +1,236 @@
+/* Checks of the GPUs, their drivers and what they say. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe/doctor_parts.h"
+#include "probe/lines.h"
+#include "probe/topology_parts.h"
+
+#define MIB_OF(bytes) ((long long)((bytes) / MIB))
+
+static bool uses_gtt(const struct doctor *d)
+{
+	for (uint32_t i = 0; i < d->topology->devices; i++)
+		if (d->topology->device[i].kind == DEVICE_AMD_GTT)
+			return true;
+	return false;
+}
+
+enum finding_status check_kernel(const struct doctor *d, struct finding *f)
+{
+	enum { CARVEOUT_ONLY = 6010000, UNSTABLE = 6018004 };
+	char text[64];
+	int64_t version = doctor_kernel(d, text, sizeof text);
+
+	if (version == 0)
+		return not_known(f);
+	return found(f,
+	             version < CARVEOUT_ONLY ? FINDING_PROBLEM
+	             : version < UNSTABLE    ? FINDING_ADVICE
+	                                     : FINDING_OK,
+	             "%s", text);
+}
+
+enum finding_status check_wsl(const struct doctor *d, struct finding *f)
+{
+	char text[64];
+
+	if (doctor_kernel(d, text, sizeof text) == 0)
+		return not_known(f);
+	bool wsl = strstr(text, "icrosoft") || strstr(text, "WSL");
+	return found(f, wsl ? FINDING_ADVICE : FINDING_OK, wsl ? "WSL (%s)" : "Linux %s", text);
+}
+
+enum finding_status check_carveout(const struct doctor *d, struct finding *f)
+{
+	const struct card *card = doctor_apu(d);
+
+	if (!card || card->vram_total < 0)
+		return not_known(f);
+	if (!uses_gtt(d))
+		return found(f, FINDING_OK, "%lld MiB, and ROCm uses it", MIB_OF(card->vram_total));
+	bool wasted = card->vram_total > 4 * GIB;
+	return found(f, wasted ? FINDING_PROBLEM : FINDING_OK, "%lld MiB, while ROCm uses GTT",
+	             MIB_OF(card->vram_total));
+}
+
+enum finding_status check_rocm_pool(const struct doctor *d, struct finding *f)
+{
+	const struct card *card = doctor_apu(d);
+	int64_t limit = d->topology->pages_limit_bytes;
+
+	if (!card || card->kfd_bank < 0)
+		return not_known(f);
+	if (is_near(card->kfd_bank, limit, 1) || is_near(card->kfd_bank, card->vram_total, 1))
+		return found(f, FINDING_OK, "KFD: %lld MiB", MIB_OF(card->kfd_bank));
+	return found(f, FINDING_ADVICE, "KFD: %lld MiB, pages_limit: %lld MiB, carve-out: %lld MiB",
+	             MIB_OF(card->kfd_bank), MIB_OF(limit), MIB_OF(card->vram_total));
+}
+
+enum finding_status check_pages_limit(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+	int64_t limit = t->pages_limit_bytes, total = t->mem.total;
+	int64_t good = total > 64 * GIB ? total - 12 * GIB : total / 100 * 75;
+
+	if (limit < 0)
+		return not_known(f);
+	bool low = limit < total / 10 * 6 && uses_gtt(d),
+	     high = limit > total - larger(2 * GIB, smaller(8 * GIB, total / 8));
+	mend(f, "ttm.pages_limit=%lld on the kernel's command line (%lld GiB; lasts), reboot",
+	     (long long)(good / GIB * 262144), (long long)(good / GIB));
+	return found(f,
+	             low    ? FINDING_PROBLEM
+	             : high ? FINDING_ADVICE
+	                    : FINDING_OK,
+	             "%lld MiB of %lld MiB RAM%s", MIB_OF(limit), MIB_OF(total),
+	             high ? ": too much, the system needs the rest" : "");
+}
+
+enum finding_status check_gttsize(const struct doctor *d, struct finding *f)
+{
+	char text[4];
+
+	if (!doctor_text(d, "/proc/cmdline", text, sizeof text))
+		return not_known(f);
+	if (doctor_booted_with(d, "amdgpu.ttm.pages_limit") ||
+	    doctor_booted_with(d, "amdgpu.gtt_size"))
+		return found(f, FINDING_ADVICE, "a misspelt parameter, which does nothing");
+	bool there = doctor_booted_with(d, "amdgpu.gttsize");
+	return found(f, there ? FINDING_ADVICE : FINDING_OK,
+	             there ? "amdgpu.gttsize is set" : "not set");
+}
+
+enum finding_status check_page_pool(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+	int64_t pages = doctor_number(d, "/sys/module/ttm/parameters/page_pool_size");
+
+	if (pages < 0 || pages > INT64_C(1) << 40)
+		return not_known(f);
+	int64_t bytes = pages * t->calls.page_bytes;
+	bool all = bytes >= t->pages_limit_bytes && bytes > 24 * GIB;
+	return found(f, all ? FINDING_ADVICE : FINDING_OK, "%lld MiB", MIB_OF(bytes));
+}
+
+enum finding_status check_system_mem_limit(const struct doctor *d, struct finding *f)
+{
+	char text[8];
+
+	if (!doctor_text(d, "/sys/module/amdgpu/parameters/no_system_mem_limit", text, sizeof text))
+		return not_known(f);
+	bool on = d->topology->no_system_mem_limit;
+	return found(f, on ? FINDING_PROBLEM : FINDING_OK, "no_system_mem_limit is %s",
+	             on ? "on" : "off");
+}
+
+enum finding_status check_iommu(const struct doctor *d, struct finding *f)
+{
+	char text[4];
+
+	if (!doctor_text(d, "/proc/cmdline", text, sizeof text))
+		return not_known(f);
+	bool good = doctor_booted_with(d, "iommu=pt") || doctor_booted_with(d, "amd_iommu=off");
+	return found(f, good ? FINDING_OK : FINDING_ADVICE, good ? "set" : "the default");
+}
+
+enum finding_status check_gtt_over_ram(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+	int64_t most = -1;
+
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		most = larger(most, t->cards.card[i].gtt_total);
+	if (most < 0)
+		return not_known(f);
+	return found(f, most > t->mem.total ? FINDING_ADVICE : FINDING_OK,
+	             "GTT %lld MiB, RAM %lld MiB", MIB_OF(most), MIB_OF(t->mem.total));
+}
+
+enum finding_status check_nvidia_driver(const struct doctor *d, struct finding *f)
+{
+	char text[512];
+	int64_t version = doctor_number(d, "/sys/module/nvidia/version");
+
+	if (version < 0 && doctor_text(d, "/proc/driver/nvidia/version", text, sizeof text))
+		for (const char *c = text; *c && version < 0; c++)
+			if (c[0] == ' ' && c[1] >= '0' && c[1] <= '9')
+				lines_number(str_from(c + 1), &version, NULL);
+	if (version < 0)
+		return not_known(f);
+	return found(f, version < 580 ? FINDING_ADVICE : FINDING_OK, "%lld", (long long)version);
+}
+
+enum finding_status check_xe_region(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+
+	for (uint32_t i = 0; i < t->calls.regions; i++) {
+		const struct calls_region *region = &t->calls.region[i];
+		if (region->vram || region->total_bytes < 0)
+			continue;
+		bool half = region->total_bytes < t->mem.total / 10 * 9;
+		return found(f, half ? FINDING_ADVICE : FINDING_OK, "%lld MiB of %lld MiB",
+		             MIB_OF(region->total_bytes), MIB_OF(t->mem.total));
+	}
+	return found(f, FINDING_UNKNOWN, "the driver was not asked (i915 has no such limit)");
+}
+
+enum finding_status check_vendor_values(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+	bool told = t->calls.hip_total_bytes >= 0 || t->calls.cuda_total_bytes >= 0 ||
+	            t->calls.nvmls > 0;
+
+	for (uint32_t i = 0; i < t->warnings; i++)
+		if (strcmp(t->warning[i].code, "vendor_value") == 0)
+			return found(f, FINDING_ADVICE, "%s", t->warning[i].message);
+	return told ? found(f, FINDING_OK, "nothing contradicts itself")
+	            : found(f, FINDING_UNKNOWN, "no vendor's tool was asked");
+}
+
+enum finding_status check_orphans(const struct doctor *d, struct finding *f)
+{
+	int64_t leak = programs_leak_bytes(d->topology, d->programs);
+
+	if (leak < 0)
+		return found(f, FINDING_UNKNOWN, "not all processes could be looked at");
+	return found(f, leak > 0 ? FINDING_PROBLEM : FINDING_OK,
+	             "%lld MiB without an owner (from one reading)", MIB_OF(leak));
+}
+
+enum finding_status check_device_rights(const struct doctor *d, struct finding *f)
+{
+	const struct topology *t = d->topology;
+	char path[48];
+
+	if (d->root[0])
+		return found(f, FINDING_UNKNOWN, "a recording does not tell");
+	if (t->cards.has_kfd && access("/dev/kfd", R_OK | W_OK) != 0)
+		return found(f, FINDING_PROBLEM, "/dev/kfd may not be opened");
+	for (uint32_t i = 0; i < t->cards.count; i++) {
+		snprintf(path, sizeof path, "/dev/dri/%s", t->cards.card[i].render);
+		if (t->cards.card[i].render[0] && access(path, R_OK | W_OK) != 0)
+			return found(f, FINDING_PROBLEM, "%s may not be opened", path);
+	}
+	return found(f, FINDING_OK, "all may be opened");
+}
+
+enum finding_status check_lfb(const struct doctor *d, struct finding *f)
+{
+	int64_t blocks = 0;
+
+	if (zones_free_2m_bytes(d->root, d->topology->calls.page_bytes, &blocks) < 0)
+		return not_known(f);
+	return found(f, blocks < 64 ? FINDING_PROBLEM : FINDING_OK, "%lld blocks",
+	             (long long)blocks);
+}
+
+enum finding_status check_cma(const struct doctor *d, struct finding *f)
+{
+	int64_t bytes = d->topology->mem.cma_free;
+
+	return found(f, bytes > d->topology->mem.total / 20 ? FINDING_ADVICE : FINDING_OK,
+	             "%lld MiB free in CMA", MIB_OF(bytes));
+}
