@@ -102,6 +102,10 @@ void answer_relay(struct client *client, const struct message *head, enum body_k
 	/* A HEAD answer of an engine keeps what it says about the length. */
 	int64_t said = kind == BODY_LENGTH || kind == BODY_NONE ? length : ANSWER_UNKNOWN;
 	struct response_head how = prepare(client, head->status, said);
+	if (kind == BODY_TUNNEL) {
+		client->answer.framing = FRAMING_TUNNEL;
+		client->answer.keep_alive = false;
+	}
 	struct head_field fields[EXTRA_MAX];
 	char id[REQUEST_ID_BYTES];
 	uint32_t count = common_fields(client, id, fields);

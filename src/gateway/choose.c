@@ -278,6 +278,9 @@ void exchange_choose(struct exchange *exchange)
 	enum route route = route_of(exchange_model(exchange),
 	                            str_from(method_text(exchange->method)), exchange->engine_path);
 
+	/* What will be said in there nobody knows; it holds the engine until it is over. */
+	if (exchange->upgrade && route == ROUTE_LOOK)
+		route = ROUTE_WORK;
 	if (route != ROUTE_LOOK && exchange->foreign_page)
 		refuse_who(exchange, who_refuse_page);
 	else if (route == ROUTE_CHANGE && exchange->role != CONF_ROLE_ADMIN)

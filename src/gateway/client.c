@@ -249,6 +249,12 @@ static void pump(struct client *client, struct str *in)
 		case CLIENT_BODY:
 			more = pump_body(client, in);
 			break;
+		case CLIENT_TUNNEL:
+			client->gateway->counters.bytes_in += in->length;
+			client->ops->on_tunnel(client->exchange, *in);
+			*in = (struct str){ in->data + in->length, 0 };
+			more = false;
+			break;
 		case CLIENT_BUSY:
 		case CLIENT_CLOSED:
 			more = false;
@@ -322,7 +328,7 @@ static void on_drained(void *ctx)
 	struct client *client = ctx;
 
 	enter(client);
-	if (client->ops && client->state == CLIENT_BUSY)
+	if (client->ops && (client->state == CLIENT_BUSY || client->state == CLIENT_TUNNEL))
 		client->ops->on_drained(client->exchange);
 	else if (client->state == CLIENT_HEAD)
 		pump_kept(client);
@@ -348,7 +354,7 @@ static void on_alarm(void *ctx)
 	struct client *client = ctx;
 
 	enter(client);
-	if (client->state == CLIENT_BUSY)
+	if (client->state == CLIENT_BUSY || client->state == CLIENT_TUNNEL)
 		client->ops->on_alarm(client->exchange);
 	else if (client->state == CLIENT_BODY)
 		time_out(client, "the rest of the body did not come");
@@ -394,4 +400,18 @@ void client_alarm(struct client *client, uint64_t ms)
 size_t client_pending(const struct client *client)
 {
 	return stream_pending(client->stream);
+}
+
+void client_tunnel(struct client *client, struct buf *ahead)
+{
+	assert(client->state == CLIENT_BUSY);
+	client->state = CLIENT_TUNNEL;
+	*ahead = client->in;
+	client->in = BUF_INIT;
+	set_unread(client, false);
+}
+
+void client_hold(struct client *client, bool hold)
+{
+	set_unread(client, hold);
 }

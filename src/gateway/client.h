@@ -24,6 +24,7 @@ enum client_state {
 	CLIENT_HEAD,    /* between requests, or in a head */
 	CLIENT_BODY,    /* an exchange takes the body */
 	CLIENT_BUSY,    /* the exchange waits or answers */
+	CLIENT_TUNNEL,  /* the same, and what the client sends is the exchange's */
 	CLIENT_CLOSED,
 };
 
@@ -36,6 +37,8 @@ struct exchange_ops {
 	void (*on_gone)(void *exchange);
 	/* What was pending towards the client was taken. */
 	void (*on_drained)(void *exchange);
+	/* Bytes of another protocol, behind client_tunnel(). NULL: never called. */
+	void (*on_tunnel)(void *exchange, struct str bytes);
 	/* The alarm of client_alarm(). */
 	void (*on_alarm)(void *exchange);
 };
@@ -45,6 +48,7 @@ enum framing {
 	FRAMING_LENGTH,
 	FRAMING_CHUNKED,
 	FRAMING_UNTIL_CLOSE, /* HTTP/1.0: the connection's end is the answer's */
+	FRAMING_TUNNEL,      /* another protocol, until either side ends it */
 };
 
 struct answer {
@@ -92,6 +96,12 @@ void client_serve(struct client *client, const struct exchange_ops *ops, void *e
 /* While BUSY there is one alarm, the exchange's. 0 takes it back. */
 void client_alarm(struct client *client, uint64_t ms);
 size_t client_pending(const struct client *client);
+/*
+ * From now on both sides speak another protocol. What the client sent ahead is
+ * moved to `ahead`; the rest comes by on_tunnel, while it is not held.
+ */
+void client_tunnel(struct client *client, struct buf *ahead);
+void client_hold(struct client *client, bool hold);
 
 /* For answer.c: the answer is complete and framed; the next request may begin. */
 void client_next(struct client *client);

@@ -109,7 +109,7 @@ void exchange_abandon(struct exchange *exchange)
 	bool runs = exchange->upstream && !exchange->is_look;
 
 	exchange->client = NULL;
-	if (!runs || !model->on_disconnect_finish) {
+	if (!runs || !model->on_disconnect_finish || exchange->upgrade) {
 		conclude(exchange, FAIL_CLIENT_GONE, exchange->status);
 		return;
 	}
@@ -155,12 +155,18 @@ static void on_alarm(void *ctx)
 	relay_alarm(ctx);
 }
 
+static void on_tunnel(void *ctx, struct str bytes)
+{
+	relay_tunnel(ctx, bytes);
+}
+
 static const struct exchange_ops ops = {
 	.on_body = on_body,
 	.on_bad_body = on_bad_body,
 	.on_gone = on_gone,
 	.on_drained = on_drained,
 	.on_alarm = on_alarm,
+	.on_tunnel = on_tunnel,
 };
 
 /* ---- the beginning ---- */
@@ -180,16 +186,14 @@ static void set_path(struct exchange *exchange, struct str path)
 
 static void write_head(struct exchange *exchange, const struct message *head)
 {
-	struct message plain = *head;
 	struct buf target = BUF_INIT;
 
-	plain.upgrade = false;
 	buf_append_str(&target, exchange->engine_path);
 	if (head->query.length) {
 		buf_append_char(&target, '?');
 		buf_append_str(&target, head->query);
 	}
-	head_write_request(&exchange->head, &plain,
+	head_write_request(&exchange->head, head,
 	                   &(struct request_head){ .target = buf_str(&target),
 	                                           .host = STR("localhost"),
 	                                           .length = LENGTH_NONE,
@@ -227,6 +231,7 @@ void exchange_take(struct client *client, const struct reception *reception)
 	exchange->method = head->method;
 	exchange->shape = reception->shape;
 	exchange->foreign_page = reception->who.foreign_page;
+	exchange->upgrade = head->upgrade;
 	exchange->deadline_us = reception->deadline_us;
 	exchange->sign_at_us = INT64_MAX;
 	exchange->arrived_at_us = boot_now_us();

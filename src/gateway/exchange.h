@@ -42,6 +42,8 @@ struct exchange {
 	enum conf_role role;
 	bool foreign_page;           /* see struct who */
 	bool may_stream;             /* the client asked for a stream */
+	bool upgrade;                /* ... for another protocol (WebSocket) */
+	bool tunnel;                 /* ... and the engine speaks it: bytes go both ways as they come */
 	bool is_look;
 	bool returned;               /* it came back from an engine that was gone, once */
 	int64_t deadline_us;         /* from arrival; 0 = none */
@@ -99,6 +101,8 @@ void exchange_return(struct exchange *exchange);
 void relay_start(struct exchange *exchange);
 /* The client took what was pending. */
 void relay_drained(struct exchange *exchange);
+/* Bytes for the engine, of a protocol that is not ours. */
+void relay_tunnel(struct exchange *exchange, struct str bytes);
 /* The client's alarm: a sign of life, a deadline, or a client that takes nothing. */
 void relay_alarm(struct exchange *exchange);
 /* Set the alarm for what is due next. */

@@ -68,7 +68,7 @@ static enum deed deed_of(const struct message *head, const struct api_shape *sha
 {
 	if (str_is(head->path, "/healthz"))
 		return DEED_HEALTH;
-	if (only_reads(head->method))
+	if (only_reads(head->method) && !head->upgrade)
 		return DEED_LOOK;
 	return is_own(shape) ? DEED_COMMAND : DEED_WORK;
 }
@@ -143,9 +143,7 @@ static bool is_acceptable(struct client *client, const struct message *head,
 	struct failure failure;
 	char text[UNITS_TEXT];
 
-	if (head->upgrade && str_equal_nocase(head->upgrade_to, STR("websocket")))
-		failure_set(&failure, 501, "not_built", "WebSockets are not passed through yet");
-	else if (!read_deadline(head, reception))
+	if (!read_deadline(head, reception))
 		failure_set(&failure, 400, "bad_deadline",
 		            "X-Cotenant-Deadline must be milliseconds, from 1000 to 86400000");
 	else if (head->content_length > most)

@@ -175,6 +175,33 @@ static bool is_event_stream(const struct exchange *exchange, const struct messag
 	return str_equal_nocase(type, str_from(stream_content_type(exchange->shape->stream)));
 }
 
+/* ---- another protocol ---- */
+
+void relay_tunnel(struct exchange *exchange, struct str bytes)
+{
+	upstream_send(exchange->upstream, bytes);
+	if (upstream_sends(exchange->upstream))
+		client_hold(exchange->client, true);
+}
+
+static void on_sent(void *ctx)
+{
+	struct exchange *exchange = ctx;
+
+	client_hold(exchange->client, false);
+}
+
+static void begin_tunnel(struct exchange *exchange)
+{
+	struct buf ahead;
+
+	exchange->tunnel = true;
+	answer_flush(exchange->client);
+	client_tunnel(exchange->client, &ahead);
+	relay_tunnel(exchange, buf_str(&ahead));
+	buf_release(&ahead);
+}
+
 static void on_head(void *ctx, const struct message *head, enum body_kind kind, int64_t length)
 {
 	struct exchange *exchange = ctx;
@@ -199,6 +226,8 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 		return;
 	uint32_t count = own_fields(exchange, fields, texts);
 	answer_relay(exchange->client, head, kind, length, fields, count);
+	if (kind == BODY_TUNNEL)
+		begin_tunnel(exchange);
 	relay_rearm(exchange);
 }
 
@@ -226,7 +255,8 @@ static void on_body(void *ctx, const struct str *parts, uint32_t count)
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		stream_reader_feed(&exchange->reader, parts[i]);
+		if (!exchange->tunnel)
+			stream_reader_feed(&exchange->reader, parts[i]);
 		exchange->bytes_out += (int64_t)parts[i].length;
 	}
 	if (exchange->client)
@@ -293,6 +323,7 @@ static const struct upstream_events upstream_events = {
 	.on_head = on_head,
 	.on_body = on_body,
 	.on_pause = on_pause,
+	.on_sent = on_sent,
 	.on_end = on_end,
 	.on_failed = on_failed,
 	.on_unreachable = on_unreachable,
@@ -313,6 +344,7 @@ void relay_start(struct exchange *exchange)
 		.instance = exchange->instance,
 		.keep = connections_kept(exchange_model(exchange)),
 		.method = exchange->method,
+		.upgrade = exchange->upgrade,
 		.body = &exchange->intake,
 	};
 

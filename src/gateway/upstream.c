@@ -38,6 +38,8 @@ struct upstream {
 	bool answered;        /* a byte came */
 	bool headed;          /* the head of the answer was handed out */
 	bool keep_alive;
+	bool upgrade;
+	bool tunnel;          /* a 101 came: what follows is the other protocol's */
 	struct buf in;        /* of a head that is not complete */
 	size_t scanned;
 	struct body_decoder decoder;
@@ -136,7 +138,12 @@ static void send_more(struct upstream *upstream)
 
 static void on_drained(void *ctx)
 {
-	send_more(ctx);
+	struct upstream *upstream = ctx;
+
+	if (upstream->tunnel)
+		upstream->events->on_sent(upstream->ctx);
+	else
+		send_more(upstream);
 }
 
 /* ---- the answer ---- */
@@ -180,11 +187,14 @@ static bool take_head(struct upstream *upstream, struct str head)
 
 	if (message_parse(&message, head, HEAD_RESPONSE) != HEAD_OK)
 		return false;
-	if (message.status < 200)
-		return message.status != 101; /* which nobody asked for */
+	upstream->tunnel = message.status == 101;
+	if (upstream->tunnel && !(upstream->upgrade && message.upgrade))
+		return false; /* which nobody asked for */
+	if (message.status < 200 && !upstream->tunnel)
+		return true;
 	enum body_kind kind = body_kind_of_response(&message, upstream->method);
 	upstream->headed = true;
-	upstream->keep_alive = message.keep_alive && kind != BODY_UNTIL_CLOSE;
+	upstream->keep_alive = message.keep_alive && kind != BODY_UNTIL_CLOSE && !upstream->tunnel;
 	body_decoder_init(&upstream->decoder, kind, message.content_length);
 	upstream->events->on_head(upstream->ctx, &message, kind, message.content_length);
 	return true;
@@ -338,6 +348,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 	upstream->server = server_of(request->instance);
 	upstream->keep = request->keep;
 	upstream->method = request->method;
+	upstream->upgrade = request->upgrade;
 	upstream->body = request->body;
 	complete_head(upstream, request->head);
 
@@ -362,11 +373,26 @@ void upstream_resume(struct upstream *upstream)
 		stream_resume(upstream->stream);
 }
 
+void upstream_send(struct upstream *upstream, struct str bytes)
+{
+	assert(upstream->tunnel && upstream->stream);
+	if (bytes.length)
+		stream_write(upstream->stream, &bytes, 1);
+}
+
+bool upstream_sends(const struct upstream *upstream)
+{
+	return stream_pending(upstream->stream) > 0;
+}
+
 void upstream_free(struct upstream *upstream)
 {
 	if (!upstream)
 		return;
-	if (upstream->stream)
+	/* Of a tunnel the client's last words are still the engine's. */
+	if (upstream->stream && upstream->tunnel)
+		stream_finish(upstream->stream);
+	else if (upstream->stream)
 		stream_close(upstream->stream);
 	buf_release(&upstream->head);
 	buf_release(&upstream->in);

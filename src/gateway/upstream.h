@@ -29,6 +29,8 @@ struct upstream_events {
 	void (*on_body)(void *ctx, const struct str *parts, uint32_t count);
 	/* All that one read brought was handed out. */
 	void (*on_pause)(void *ctx);
+	/* What was sent by upstream_send() was taken. NULL where nothing ever is. */
+	void (*on_sent)(void *ctx);
 	/* The answer is complete. */
 	void (*on_end)(void *ctx);
 	/* There is none, or no more of it: `what` is half a sentence. */
@@ -49,6 +51,7 @@ struct upstream_request {
 	struct endpoint endpoint;
 	uint32_t keep;        /* idle connections to that engine at most */
 	enum method method;
+	bool upgrade;         /* the client asked for another protocol: a 101 is an answer */
 	struct str head;
 	struct intake *body;
 };
@@ -58,6 +61,9 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 /* While paused nothing is read, so the engine waits. */
 void upstream_pause(struct upstream *upstream);
 void upstream_resume(struct upstream *upstream);
+/* Behind a 101: bytes of the other protocol, and whether earlier ones still wait. */
+void upstream_send(struct upstream *upstream, struct str bytes);
+bool upstream_sends(const struct upstream *upstream);
 void upstream_free(struct upstream *upstream); /* NULL: nothing */
 
 /* Kept connections to an instance are closed: it is told to stop. */

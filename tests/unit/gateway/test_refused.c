@@ -64,8 +64,6 @@ static const struct {
 	  "chunked\r\n\r\n{}", 400, { "bad_request" } },
 	{ "bad chunk", POST_HEAD("/v1/completions") "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400,
 	  { "invalid_body" } },
-	{ "websocket", "GET /ws?model=chat HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
-	  "Upgrade: websocket\r\n\r\n", 501, { "not_built" } },
 };
 
 static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **state)
