@@ -62,6 +62,9 @@ static int open_folders(struct shell *shell, struct err *err)
 	if (dirs_make(shell->runtime_dir, err) < 0 ||
 	    dirs_check_private(shell->runtime_dir, err) < 0)
 		return err_wrap(err, "run-time folder");
+	if (shell->conf->socket_group &&
+	    dirs_let_in(shell->runtime_dir, shell->conf->socket_group, err) < 0)
+		return err->code;
 	struct err state = { 0 };
 	str_copy(shell->state_dir, sizeof(shell->state_dir), str_from(shell->conf->state_dir));
 	if (dirs_make(shell->state_dir, &state) < 0)

@@ -1,4 +1,5 @@
 """Who may do what: roles, keys, Host and Origin, the socket."""
+import grp
 import os
 import socket
 import stat
@@ -104,6 +105,14 @@ def test_the_socket_is_ours_alone(open_daemon):
     folder = os.path.dirname(open_daemon.socket)
     assert stat.S_IMODE(os.stat(folder).st_mode) & 0o077 == 0
     assert stat.S_ISSOCK(os.stat(open_daemon.socket).st_mode)
+
+
+def test_the_group_of_the_socket_may_come_in(start):
+    group = grp.getgrgid(os.getegid())
+    daemon = start({"a": real("tiny.gguf")}, socket={"group": group.gr_name})
+    for path, mode in (os.path.dirname(daemon.socket), 0o750), (daemon.socket, 0o660):
+        found = os.stat(path)
+        assert (stat.S_IMODE(found.st_mode), found.st_gid) == (mode, group.gr_gid)
 
 
 def test_engines_cannot_be_reached_by_others(open_daemon):
