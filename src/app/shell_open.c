@@ -403,7 +403,7 @@ void shell_drain(struct shell *shell)
 
 static bool any_engine_left(const struct shell *shell)
 {
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			return true;
 	return false;
@@ -416,7 +416,7 @@ void shell_close(struct shell *shell)
 	if (shell->phase == PHASE_CLOSING)
 		return;
 	shell->phase = PHASE_CLOSING;
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			supervisor_kill(shell->supervisor, shell->instances[i].id);
 	uv_timer_start(&shell->hard_stop, on_hard_stop, HARD_STOP_MS, 0);
@@ -469,6 +469,7 @@ static void tear_down(struct shell *shell)
 	shell_free_retired(shell);
 	conf_free(shell->conf);
 	uv_loop_close(&shell->loop);
+	shell_free_arbiter(shell);
 }
 
 int shell_run(struct shell *shell)
