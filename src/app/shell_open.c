@@ -458,11 +458,6 @@ static void tear_down(struct shell *shell)
 	close_handles(shell);
 	uv_run(&shell->loop, UV_RUN_DEFAULT);
 	tickets_free(shell->tickets);
-	free(shell->actions.items);
-	free(shell->queue);
-	free(shell->deferred);
-	free(shell->instances);
-	free(shell->last_error);
 	if (shell->recorder)
 		recorder_close(shell->recorder);
 	catalogue_release(&shell->catalogue);
