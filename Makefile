@@ -1,7 +1,7 @@
 # The verbs. How things are built stands in the meson.build files, what a verb does in its tool;
 # everything that is made lies in build*/ or in the cache (COTENANT_CACHE, else ~/.cache/cotenant).
 
-.PHONY: all deps demo check e2e e2e-long fuzz bench asan tsan fmt lint install clean help
+.PHONY: all deps demo check sim-report e2e e2e-long fuzz bench asan tsan fmt lint install clean help
 
 all: ## build the program: build/cotenant
 	@tools/install-deps build
@@ -12,6 +12,9 @@ deps: ## install everything that any verb needs (apt; as root or with sudo)
 
 check: ## unit tests, corpora, simulator and the checks of the sources; again under ASan and UBSan
 	@tools/check
+
+sim-report: all ## the levels of the default policy in the simulator (SEEDS=A-B; minutes)
+	@nice tools/sim-report $(SEEDS)
 
 demo: ## three models share one memory, with real engines and clients (KEEP=1 leaves it running)
 	@KEEP=$(KEEP) demo/run

@@ -25,12 +25,12 @@
 enum { TOKENS_MAX = 1 << 28 };
 
 static const struct choice policies[] = {
-	{ "cotenant", 0, NULL, "means lru until the default policy is built" },
-	{ "threshold", 1, "lru", NULL },
-	{ "hysteresis", 2, "lru", NULL },
-	{ "cost-benefit", 3, "lru", NULL },
+	{ "cotenant", 0, NULL, NULL },
+	{ "threshold", 1, "cotenant", NULL },
+	{ "hysteresis", 2, "cotenant", NULL },
+	{ "cost-benefit", 3, "cotenant", NULL },
 	{ "lru", 4, NULL, NULL },
-	{ "one-at-a-time", 5, "lru", NULL },
+	{ "one-at-a-time", 5, "cotenant", NULL },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -331,7 +331,7 @@ static const struct field root_fields[] = {
 	          "with `api_keys`." },
 	{ "memory", FIELD_GROUP, LIVE, .section = &memory_section, .help = "How much memory to use." },
 	{ "policy", FIELD_CHOICE, LIVE, CONF(policy), .choices = policies, .fallback = "cotenant",
-	  .help = "Which model goes when room is needed. cotenant means lru until it is built." },
+	  .help = "Which model goes when room is needed. cotenant weighs what a load brings against what its victims lose; lru: the longest unused goes." },
 	{ "limits", FIELD_GROUP, RESTART, .section = &limits_section, .help = "Sizes of tables." },
 	{ "bodies", FIELD_GROUP, LIVE, .section = &bodies_section, .help = "Request bodies." },
 	{ "defaults", FIELD_GROUP, LIVE, CONF(defaults), .section = &defaults_section,

@@ -98,13 +98,12 @@ enum pressure {
 };
 
 enum policy {
-	POLICY_COTENANT, /* the default; `lru` until it is built */
+	POLICY_COTENANT, /* the default */
 	POLICY_THRESHOLD,
 	POLICY_HYSTERESIS,
 	POLICY_COST_BENEFIT,
 	POLICY_LRU,
 	POLICY_ONE_AT_A_TIME,
-	POLICY_TRIAL, /* what cotenant is to be */
 	POLICY_COUNT,
 };
 

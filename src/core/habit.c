@@ -39,13 +39,16 @@ static double decay(double x)
 	return sum;
 }
 
-static struct amount scaled(const struct amount *amount, double by)
+/* No more than the ledger takes of one amount: sums of such do not overflow. */
+static struct amount scaled(const struct arbiter *a, const struct amount *amount, double by)
 {
 	struct amount out;
+	double most = (double)a->bytes_max;
 
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		for (uint32_t use = 0; use < USE_COUNT; use++)
-			out.bytes[pool][use] = (int64_t)((double)amount->bytes[pool][use] * by);
+			out.bytes[pool][use] =
+				(int64_t)clamp((double)amount->bytes[pool][use] * by, -most, most);
 	return out;
 }
 
@@ -74,6 +77,36 @@ void habit_served(struct arbiter *a, struct model *model, const struct request *
 
 	habit->service_s = habit->service_s > 0 ? 0.9 * habit->service_s + 0.1 * took : took;
 	habit->last_end = a->now;
+}
+
+void habit_turn(struct model *model, const struct request *request)
+{
+	struct habit *habit = &model->habit;
+	uint32_t place = habit->turns % TURNS_KEPT;
+
+	habit->turn_key[place] = request->spec.key;
+	habit->turn_conversation[place] = request->spec.conversation;
+	if (++habit->turns == 2 * TURNS_KEPT)
+		habit->turns = TURNS_KEPT; /* only its remainder counts from here */
+}
+
+uint32_t habit_lateness(const struct model *model, const struct request *request)
+{
+	const struct habit *habit = &model->habit;
+	uint32_t kept = habit->turns < TURNS_KEPT ? habit->turns : TURNS_KEPT;
+	uint32_t key = 0, conversation = 0;
+
+	for (uint32_t i = 0; i < kept && !key; i++) {
+		uint32_t place = (habit->turns - 1 - i) % TURNS_KEPT;
+		if (habit->turn_key[place] == request->spec.key)
+			key = TURNS_KEPT - i;
+	}
+	for (uint32_t i = 0; i < kept && !conversation && request->spec.conversation; i++) {
+		uint32_t place = (habit->turns - 1 - i) % TURNS_KEPT;
+		if (habit->turn_conversation[place] == request->spec.conversation)
+			conversation = TURNS_KEPT - i;
+	}
+	return key * (TURNS_KEPT + 1) + conversation;
 }
 
 void habit_loaded(struct arbiter *a, struct model *model)
@@ -151,7 +184,7 @@ static void learn_rest(const struct arbiter *a, struct model *model,
                        const struct instance *instance)
 {
 	struct habit *habit = &model->habit;
-	struct amount needs = scaled(&instance->needs, clamp(habit->ratio, 0.5, 2));
+	struct amount needs = scaled(a, &instance->needs, clamp(habit->ratio, 0.5, 2));
 	double idle = (double)(amount_total(&instance->base) + amount_total(&needs));
 	double beyond = (double)amount_total(&instance->own) - idle;
 	double since = habit_seconds(a->now - a->habits_at);
@@ -159,8 +192,7 @@ static void learn_rest(const struct arbiter *a, struct model *model,
 
 	before -= 1e-5 * clamp(since, 0, 10) * (double)amount_total(&model->spec.base);
 	habit->rest = beyond > before ? beyond : before;
-	if (habit->rest < 0)
-		habit->rest = 0;
+	habit->rest = clamp(habit->rest, 0, (double)a->bytes_max);
 	if (habit->runs_seen < UINT32_MAX)
 		habit->runs_seen++;
 }
@@ -265,7 +297,7 @@ struct amount habit_base(const struct arbiter *a, const struct model *model)
 	if (!learns(a) || is_declared(model) || model->learned.loads)
 		return model_base(model);
 	double ratio = model->habit.samples ? model->habit.ratio : a->ratio_mean;
-	return scaled(&model->spec.base, ratio > 0 ? ratio : 1);
+	return scaled(a, &model->spec.base, ratio > 0 ? ratio : 1);
 }
 
 struct amount habit_swing(const struct arbiter *a, const struct model *model,
@@ -277,7 +309,7 @@ struct amount habit_swing(const struct arbiter *a, const struct model *model,
 
 	if (!learns(a) || !busy || is_declared(model))
 		return swing;
-	swing = scaled(needs, clamp(ratio > 0 ? ratio : 1, 0.5, 2) - 1);
+	swing = scaled(a, needs, clamp(ratio > 0 ? ratio : 1, 0.5, 2) - 1);
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		for (uint32_t use = 0; use < USE_COUNT; use++)
 			if (model->spec.base.bytes[pool][use] > model->spec.base.bytes[most_pool][most_use]) {
@@ -296,7 +328,7 @@ struct amount habit_sigma(const struct arbiter *a, const struct model *model)
 	double variance = model->habit.samples ? model->habit.variance : a->ratio_variance;
 	if (!model->habit.samples && model->learned.loads)
 		return model->learned.sigma;
-	return scaled(&model->spec.base, __builtin_sqrt(variance > 0 ? variance : prior_variance));
+	return scaled(a, &model->spec.base, __builtin_sqrt(variance > 0 ? variance : prior_variance));
 }
 
 uint32_t habit_expects(const struct model *model)
@@ -319,7 +351,7 @@ struct amount habit_peak(const struct arbiter *a, const struct model *model, uin
 	amount_add(&peak, &beyond);
 	if (model->learned.loads)
 		peak = amount_max(&peak, &model->learned.peak);
-	struct amount needs = scaled(&model->spec.per_request, expects);
+	struct amount needs = scaled(a, &model->spec.per_request, expects);
 	running = base;
 	amount_add(&running, &needs);
 	struct amount swing = habit_swing(a, model, &needs, true);

@@ -29,6 +29,8 @@ static inline double habit_seconds(int64_t us)
 /* ---- learning ---- */
 void habit_arrived(struct arbiter *a, struct model *model, const struct request *request);
 void habit_served(struct arbiter *a, struct model *model, const struct request *request);
+/* It was its key's turn, and its conversation's. */
+void habit_turn(struct model *model, const struct request *request);
 void habit_loaded(struct arbiter *a, struct model *model);
 void habit_sample(struct arbiter *a, const struct instance *instance); /* one, as measured */
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
@@ -46,6 +48,12 @@ uint32_t habit_expects(const struct model *model);
 struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects);
 /* Loads in flight claim for those who wait now. */
 void habit_expect(struct arbiter *a);
+
+/*
+ * How lately its key, and then its conversation, was served: 0 = not of late, more = later.
+ * Who is served least lately comes first, so that many calls of one do not own a model.
+ */
+uint32_t habit_lateness(const struct model *model, const struct request *request);
 
 double habit_load_s(const struct model *model);
 /* How long a request is expected to run alone. */

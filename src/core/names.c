@@ -133,7 +133,6 @@ const char *policy_name(enum policy policy)
 		[POLICY_COST_BENEFIT] = "cost-benefit",
 		[POLICY_LRU] = "lru",
 		[POLICY_ONE_AT_A_TIME] = "one-at-a-time",
-		[POLICY_TRIAL] = "trial",
 	};
 	return NAME_OF(names, policy);
 }

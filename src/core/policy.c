@@ -4,14 +4,12 @@ const struct policy_ops *policy_ops(enum policy policy)
 {
 	switch (policy) {
 	case POLICY_COTENANT:
+		return &policy_cotenant;
 	case POLICY_THRESHOLD:
 	case POLICY_HYSTERESIS:
 	case POLICY_COST_BENEFIT:
 	case POLICY_LRU:
 	case POLICY_ONE_AT_A_TIME:
-		break;
-	case POLICY_TRIAL:
-		return &policy_cotenant;
 	case POLICY_COUNT:
 		break;
 	}

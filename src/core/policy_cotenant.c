@@ -259,12 +259,16 @@ static struct outlook after_plan(const struct arbiter *a)
 	return after;
 }
 
+/* Loads that somebody waits for; the others give way. */
 static uint32_t loads_in_flight(const struct arbiter *a)
 {
 	uint32_t loads = 0;
 
-	INSTANCES_LIVE(a, i)
-		loads += i->state == INSTANCE_LOADING && !model_is_reservation(model_row(a, i->model));
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		loads += i->state == INSTANCE_LOADING && !model_is_reservation(model) &&
+		         model->queue.count;
+	}
 	return loads;
 }
 

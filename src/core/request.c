@@ -148,6 +148,7 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	request->instance = instance_id(a, instance);
 	request->started_at = a->now;
 	instance->served++;
+	habit_turn(model, request);
 	chain_append(a, &instance->running, request);
 	amount_add(&instance->needs, &request->spec.need);
 	instance_reclaim(a, instance);

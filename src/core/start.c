@@ -6,6 +6,8 @@
 #include "core/regret.h"
 #include "core/request.h"
 
+enum { TURN_SCAN_MAX = 256 }; /* so deep in a queue may somebody stand who has not had his turn */
+
 static const double age_s = 400;         /* a request gains 1 in this time */
 static const double short_s = 3;         /* nothing counts as shorter */
 static const double active_most = 2, active_most_interactive = 3, bandwidth_free = 0.35;
@@ -100,20 +102,31 @@ static bool is_crowded(const struct arbiter *a, const struct model *model,
 	return active > 0 && active + bandwidth(model) > most;
 }
 
+/* Inside a class whose turn it is, by key and then by conversation; between classes what is worth most. */
 static struct offer best_request(const struct arbiter *a, struct model *model)
 {
 	struct offer best = { .model = model, .worth = -1 };
+	struct offer of_class[PRIORITY_COUNT] = { 0 };
+	uint32_t lateness[PRIORITY_COUNT] = { 0 };
 	uint32_t seen = 0;
 
-	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	for (struct request *r = model_head(a, model); r && seen < TURN_SCAN_MAX;
 	     r = request_link(a, r->next), seen++) {
 		double worth = request_weight(r) / (habit_service_s(model, r) + short_s) +
 		               request_waited_s(a, r) / age_s;
-		if (r->spec.kind != REQUEST_INFER || worth <= best.worth)
+		uint32_t late = habit_lateness(model, r);
+		struct offer *offer = &of_class[r->spec.priority];
+		if (r->spec.kind != REQUEST_INFER)
 			continue;
-		best.request = r;
-		best.worth = worth;
+		if (offer->request && (late > lateness[r->spec.priority] ||
+		                       (late == lateness[r->spec.priority] && worth <= offer->worth)))
+			continue;
+		*offer = (struct offer){ model, r, worth };
+		lateness[r->spec.priority] = late;
 	}
+	for (uint32_t class = 0; class < PRIORITY_COUNT; class++)
+		if (of_class[class].request && of_class[class].worth > best.worth)
+			best = of_class[class];
 	return best;
 }
 
@@ -164,10 +177,10 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 
 	if (place_admits(a, want, &coming, &then))
 		return false; /* what leaves is enough */
-	if (want->head->spec.flags & REQUEST_NO_EVICT)
-		return false;
+	bool quiet = want->head->spec.flags & REQUEST_NO_EVICT;
 	struct instance *victim = regret_cheapest(a, want->model, !moves);
-	if (victim) {
+	/* Where nothing moves, others of its queue may have somebody go, and he is in their way. */
+	if (victim && (!quiet || (!moves && want->may_evict))) {
 		place_evict(a, want, victim, REASON_ROOM, verdict);
 		return true;
 	}

@@ -6,8 +6,8 @@
 /*
  * start - which waiting request runs next, and what it is weighed by.
  *
- * Of each ready model the request with most weight over expected time, plus age;
- * of those the best, unless that would have more models run at once than gain by
+ * Of each ready model the request with most weight over expected time, plus age,
+ * among those whose turn it is inside their class; of those the best, unless that would have more models run at once than gain by
  * it. Who fits nowhere has idle ones removed for it; until there is room only
  * those start that end before it can.
  */

@@ -24,6 +24,7 @@ enum {
 	UNIT_ACTIONS_MAX = 16, /* what one unit of work may emit */
 	SLOTS_MAX = 65536,
 	FOREIGN_KEPT = 32,
+	TURNS_KEPT = 16,
 };
 
 /* A list of request rows through their links. */
@@ -114,6 +115,10 @@ struct instance {
  * seconds, bytes as fractions. All zero: nothing yet.
  */
 struct habit {
+	uint64_t turn_conversation[TURNS_KEPT]; /* who was served last: a ring */
+	uint32_t turn_key[TURNS_KEPT];
+	uint32_t turns;
+	uint32_t unused_turns;
 	double ratio;          /* measured idle bytes over the estimate's; 0 = not yet */
 	double variance;       /* of the ratio */
 	double rest;           /* bytes beyond base and needs while it runs */

@@ -321,7 +321,7 @@ static void tell_models(struct driven *d, const struct scene *scene)
 	event.machine.pool[0].size_bytes = bytes(scene->physical_gb);
 	event.machine.limit_bytes = INT64_MAX;
 	event.machine.margin_permille = -1;
-	event.machine.policy = POLICY_TRIAL;
+	event.machine.policy = POLICY_COTENANT;
 	tell(d, &event);
 	for (uint32_t m = 0; m < scene->models; m++)
 		tell_model(d, scene, m);

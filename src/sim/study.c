@@ -124,7 +124,7 @@ void study_measure(const struct stage *stage, struct study_result *out)
 
 static void run_arbiter(const struct scene *scene, struct study_result *out)
 {
-	struct driven *driven = driven_new(scene, POLICY_TRIAL, false);
+	struct driven *driven = driven_new(scene, POLICY_COTENANT, false);
 	struct stage_player player = driven_player(driven);
 	struct stage *stage = xmalloc(sizeof(*stage));
 

@@ -319,7 +319,7 @@ static const struct bad bad_files[] = {
 	  "  m: {file: m.gguf, listen: 127.0.0.1:1}\n",
 	  "2:21: error: models.m.listen: not built yet in this version; try: remove it" },
 	{ "policy: threshold\n" MODEL,
-	  "1:9: error: policy: threshold is not built yet in this version; try: lru" },
+	  "1:9: error: policy: threshold is not built yet in this version; try: cotenant" },
 	{ "models:\n"
 	  "  m: {engine: vllm, file: x}\n",
 	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: "

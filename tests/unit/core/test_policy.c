@@ -1,0 +1,199 @@
+/* The default policy: turns, learned footprints, plans that own their victims. */
+#include "rig.h"
+
+static void open_cotenant(struct rig *rig, int64_t gib)
+{
+	rig_open(rig, gib);
+	rig->machine.policy = POLICY_COTENANT;
+	rig->machine.margin_permille = -1;
+	rig_machine(rig);
+}
+
+static void ask_for(struct rig *rig, uint32_t key, uint64_t conversation)
+{
+	struct request_spec spec = { .key = key, .conversation = conversation,
+		                     .priority = PRIORITY_NORMAL, .expected_us = 5 * SEC };
+
+	rig_ask_as(rig, 0, spec);
+}
+
+static void keys_take_turns(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_add(&rig, 0, 4);
+	for (uint32_t i = 0; i < 30; i++)
+		ask_for(&rig, 1, 0);
+	ask_for(&rig, 2, 0); /* 31 */
+	ask_for(&rig, 2, 0); /* 32 */
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, 0);
+	rig_expect(&rig, "dispatch 1 a");
+	rig_finish(&rig, 1);
+	rig_expect(&rig, "dispatch 31 a");
+	rig_finish(&rig, 31);
+	rig_expect(&rig, "dispatch 2 a");
+	rig_finish(&rig, 2);
+	rig_expect(&rig, "dispatch 32 a");
+	rig_close(&rig);
+}
+
+static void conversations_of_a_key_take_turns(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_add(&rig, 0, 4);
+	for (uint32_t i = 0; i < 3; i++)
+		ask_for(&rig, 1, 77);
+	ask_for(&rig, 1, 88); /* 4 */
+	rig_load(&rig, 0);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	rig_finish(&rig, 1);
+	rig_expect(&rig, "dispatch 4 a");
+	rig_finish(&rig, 4);
+	rig_expect(&rig, "dispatch 2 a");
+	rig_close(&rig);
+}
+
+/* By the estimates they do not fit together; what was measured of one tells of both. */
+static void what_was_measured_lets_more_in(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_add(&rig, 0, 12);
+	rig_add(&rig, 1, 12);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 6, true, false);
+	rig_sample(&rig, 6);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn b");
+	rig_close(&rig);
+}
+
+/* What a run once took beyond its estimate is kept free for the next. */
+static void what_a_run_took_is_claimed_by_the_next(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 40);
+	rig_add(&rig, 0, 10);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 10, true, false);
+	rig_sample(&rig, 10);
+	rig_ask(&rig, 0);
+	rig_measure(&rig, 0, 13, true, false);
+	rig_sample(&rig, 13);
+	rig_finish(&rig, 2);
+	rig_measure(&rig, 0, 10, true, false);
+	rig_sample(&rig, 10);
+	assert_true(rig_view(&rig, 0).claim_bytes <= 10 * GIB);
+	rig_ask(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes > 12 * GIB);
+	rig_close(&rig);
+}
+
+static void wait_for_a_drain(struct rig *rig)
+{
+	for (int i = 0; i < 120 && rig_view(rig, 0).state != MODEL_DRAINING; i++)
+		rig_wait(rig, 1);
+	assert_int_equal(rig_view(rig, 0).state, MODEL_DRAINING);
+}
+
+static void a_plan_owns_its_victims(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_spec(&rig, 0, 12)->slots = 2;
+	rig_model(&rig, 0);
+	rig_add(&rig, 1, 12);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "");
+	wait_for_a_drain(&rig);
+	rig_ask(&rig, 0); /* a slot is free, but it was promised away */
+	rig_expect(&rig, "");
+	rig_finish(&rig, 1);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "spawn b");
+	rig_close(&rig);
+}
+
+/* Who asked for the room leaves: the victim serves again. */
+static void a_plan_ends_with_its_queue(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_spec(&rig, 0, 12)->slots = 2;
+	rig_model(&rig, 0);
+	rig_add(&rig, 1, 12);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	uint32_t waits = rig_ask(&rig, 1);
+	wait_for_a_drain(&rig);
+	rig_leave(&rig, waits);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "dispatch 3 a");
+	rig_close(&rig);
+}
+
+/* The one that is asked for all the time stays, though the other was used later. */
+static void the_least_missed_goes(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	for (uint32_t model = 0; model < 3; model++)
+		rig_add(&rig, model, 8);
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t request = rig_ask(&rig, 0);
+		if (i == 0)
+			rig_load(&rig, 0);
+		rig_finish(&rig, request);
+		rig_wait(&rig, 10);
+	}
+	uint32_t once = rig_ask(&rig, 1);
+	rig_load(&rig, 1);
+	rig_finish(&rig, once);
+	rig_wait(&rig, 2);
+	rig.words_length = 0;
+	rig.words[0] = 0;
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "stop b");
+	rig_close(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_take_turns),
+		cmocka_unit_test(conversations_of_a_key_take_turns),
+		cmocka_unit_test(what_was_measured_lets_more_in),
+		cmocka_unit_test(what_a_run_took_is_claimed_by_the_next),
+		cmocka_unit_test(a_plan_owns_its_victims),
+		cmocka_unit_test(a_plan_ends_with_its_queue),
+		cmocka_unit_test(the_least_missed_goes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
