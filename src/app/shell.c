@@ -211,9 +211,7 @@ void shell_set_pace(struct shell *shell)
 	if (pace != shell->pace)
 		sampler_pace(shell->sampler, pace);
 	shell->pace = pace;
-	if (pace == PACE_EMPTY && shell->retired && !shell->rechecks &&
-	    gateway_exchanges(shell->gateway) == 0 && gateway_calls(shell->gateway) == 0)
-		shell_free_retired(shell);
+	shell_let_go_of_retired(shell);
 }
 
 static void *map_zeroed(size_t bytes)

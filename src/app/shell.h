@@ -37,6 +37,7 @@ struct instance_row {
 	struct id id;
 	uint64_t sequence;
 	uint32_t model;
+	const struct conf *conf; /* that it was started under */
 	bool live;
 	bool gone;                          /* its group ended: samples say so */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
@@ -178,6 +179,7 @@ int64_t shell_reserve(const struct room_facts *facts, const struct conf *conf);
 int64_t shell_room(const struct room_facts *facts, const struct conf *conf);
 /* See api_host.reload. */
 void shell_reload(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
-void shell_free_retired(struct shell *shell); /* only where no engine, exchange or call is left */
+void shell_let_go_of_retired(struct shell *shell); /* of those that nobody refers to any more */
+void shell_free_retired(struct shell *shell);      /* of all: where nobody is left */
 
 #endif

@@ -29,6 +29,7 @@ static void spawn(struct shell *shell, const struct action *action)
 	*row = (struct instance_row){ .id = action->instance,
 		                      .sequence = action->instance_sequence,
 		                      .model = action->model,
+		                      .conf = shell->conf,
 		                      .live = true,
 		                      .spawned_at_us = shell_now_us() };
 	if (model->file)

@@ -3,8 +3,8 @@
  * the files that its models name along with it, and taken over in one turn of
  * the loop. Models that did not change keep running; what changed goes to the
  * arbiter as an event, which applies it to the next load. The old configuration
- * lives on until no engine, no exchange and no call that may have begun under
- * it is left.
+ * lives on until none of the engines that were started under it is left, and
+ * there was a moment without any exchange or call.
  */
 #include "app/shell.h"
 
@@ -16,6 +16,7 @@
 
 struct retired_conf {
 	struct conf *conf;
+	bool unasked; /* no exchange, call or look that began under it is left */
 	struct retired_conf *next;
 };
 
@@ -131,8 +132,35 @@ static void retire(struct shell *shell, struct conf *conf)
 {
 	struct retired_conf *retired = xmalloc(sizeof(*retired));
 
-	*retired = (struct retired_conf){ conf, shell->retired };
+	*retired = (struct retired_conf){ .conf = conf, .next = shell->retired };
 	shell->retired = retired;
+}
+
+static bool has_engines(const struct shell *shell, const struct conf *conf)
+{
+	for (uint32_t i = 0; i < shell->instances_used; i++)
+		if (shell->instances[i].live && shell->instances[i].conf == conf)
+			return true;
+	return false;
+}
+
+void shell_let_go_of_retired(struct shell *shell)
+{
+	struct retired_conf **at = &shell->retired;
+	bool quiet = shell->retired && !shell->rechecks && gateway_exchanges(shell->gateway) == 0 &&
+	             gateway_calls(shell->gateway) == 0;
+
+	while (*at) {
+		struct retired_conf *retired = *at;
+		retired->unasked |= quiet;
+		if (!retired->unasked || has_engines(shell, retired->conf)) {
+			at = &retired->next;
+			continue;
+		}
+		*at = retired->next;
+		conf_free(retired->conf);
+		free(retired);
+	}
 }
 
 void shell_free_retired(struct shell *shell)

@@ -308,6 +308,23 @@ def test_many_reloads_at_once_are_all_answered(start):
     assert set(models(daemon)) == {"a", "b"}
 
 
+def test_reloads_cost_nothing_while_a_model_stays_loaded(start):
+    # Each of these configurations takes a hundred kilobytes.
+    many = {f"m{i}": real("tiny.gguf", env={"PADDING": "x" * 2000}) for i in range(40)}
+    daemon = start({**many, "a": fake()})
+    assert chat(daemon, "a").status == 200
+
+    def reload_often():
+        for i in range(40):
+            rewrite(daemon, {**many, "a": fake(), "m0": real("tiny.gguf", unload_after=f"{i + 1}h")})
+            assert reload(daemon)[0] == 200
+    reload_often()
+    before = resident(daemon)
+    reload_often()
+    assert resident(daemon) - before < MIB
+    assert state(daemon, "a") == "idle", "and it was not loaded anew"
+
+
 def test_a_broken_reload_changes_nothing(start):
     daemon = start({"a": real("tiny.gguf")})
     with open(daemon.config, "w") as out:
