@@ -22,6 +22,7 @@ static const struct route routes[] = {
 	{ "GET", "/healthz", CONF_ROLE_USE, handle_health },
 	{ "GET", "/metrics", CONF_ROLE_USE, handle_metrics },
 	{ "GET", "/v1/models", CONF_ROLE_USE, handle_openai_models },
+	{ "GET", "/v1/models/{}", CONF_ROLE_USE, handle_openai_model },
 	{ "GET", "/models", CONF_ROLE_USE, handle_openai_models },
 	{ "GET", "/api/version", CONF_ROLE_USE, handle_ollama_version },
 	{ "GET", "/api/tags", CONF_ROLE_USE, handle_ollama_tags },

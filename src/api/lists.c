@@ -82,6 +82,16 @@ void handle_openai_models(struct api *api, struct call *call, const char *name)
 	api_reply(call, 200, json_pack("{s:s, s:o}", "object", "list", "data", each.array));
 }
 
+void handle_openai_model(struct api *api, struct call *call, const char *name)
+{
+	struct each_model each = { .api = api, .call = call };
+	struct model_view model;
+
+	uint32_t index = api_resolve(api, call, name, &model);
+	if (index != MODEL_NONE)
+		api_reply(call, 200, openai_model(&each, &model, index));
+}
+
 /* ---- Ollama ---- */
 
 /* "2025-01-31T12:00:00Z" */

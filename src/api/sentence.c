@@ -95,7 +95,8 @@ static void put_numbers(const struct decision *d, struct buf *out)
 
 	if (d->need_bytes <= 0)
 		return;
-	buf_printf(out, ": needs ");
+	/* What never fits is judged by the least that it takes. */
+	buf_printf(out, d->fail == FAIL_NEVER_FITS ? ": needs at least " : ": needs ");
 	put_size(out, d->need_bytes);
 	buf_printf(out, ", ");
 	put_size(out, d->room_bytes);

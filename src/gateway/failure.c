@@ -38,18 +38,26 @@ static const struct kind kinds[FAIL_COUNT] = {
 	[FAIL_EMERGENCY] = { 503, "emergency", 10, "", " was ended to save the machine's memory" },
 };
 
+static const char *bound_by(uint32_t reason)
+{
+	return reason == REASON_LIMIT ? " under memory.limit" : reason == REASON_VIEW ? " under a cap" : "";
+}
+
 /* The numbers a refusal was made by, as far as they are known. */
 static void append_numbers(struct failure *failure, size_t at, const struct decision *decision)
 {
 	char need[UNITS_TEXT], room[UNITS_TEXT], held[UNITS_TEXT], foreign[UNITS_TEXT],
 		capacity[UNITS_TEXT];
+	/* What never fits is judged by the least that it takes. */
+	const char *least = decision->fail == FAIL_NEVER_FITS ? "at least " : "";
 
 	if (decision->need_bytes <= 0)
 		return;
 	snprintf(failure->text + at, sizeof(failure->text) - at,
-	         ": it needs %s, %s is free (capacity %s, %s held by models, %s by others)",
-	         units_size(need, decision->need_bytes),
+	         ": it needs %s%s, %s is free%s (capacity %s, %s held by models, %s by others)",
+	         least, units_size(need, decision->need_bytes),
 	         units_size(room, decision->room_bytes > 0 ? decision->room_bytes : 0),
+	         bound_by(decision->reason),
 	         units_size(capacity, decision->capacity_bytes),
 	         units_size(held, decision->held_bytes),
 	         units_size(foreign, decision->foreign_bytes));

@@ -392,6 +392,12 @@ static void lists_have_the_form_their_clients_know(void **state)
 	assert_string_equal(text_of(json_object_get(first, "meta"), "state"), "unloaded");
 	json_decref(json);
 
+	assert_int_equal(desk_ask(desk, "GET", "/v1/models/small", NULL), 200);
+	json = desk_json(desk);
+	assert_string_equal(text_of(json, "id"), "small");
+	json_decref(json);
+	assert_int_equal(desk_ask(desk, "GET", "/v1/models/smal", NULL), 404);
+
 	desk_ask(desk, "GET", "/api/tags", NULL);
 	json = desk_json(desk);
 	first = json_array_get(json_object_get(json, "models"), 0);

@@ -137,7 +137,7 @@ static void reject(struct world *world, enum fail fail, int64_t retry_after_us)
 		.request = world->waiting[0],
 		.fail = fail,
 		.retry_after_us = retry_after_us,
-		.decision = { .need_bytes = INT64_C(5) << 30, .room_bytes = INT64_C(1) << 30,
+		.decision = { .fail = fail, .reason = REASON_LIMIT, .need_bytes = INT64_C(5) << 30, .room_bytes = INT64_C(1) << 30,
 		              .capacity_bytes = INT64_C(8) << 30 },
 	};
 	world->waiting[0] = world->waiting[--world->waiting_count];
@@ -234,6 +234,7 @@ static void test_a_rejection_tells_its_numbers_and_when_to_come_again(void **sta
 	TURN_UNTIL(&world, has_heard(caller, "}}"));
 	assert_true(str_starts(str_from(heard(caller)), "HTTP/1.1 507 "));
 	assert_true(has_heard(caller, "x-should-retry: false\r\n"));
+	assert_true(has_heard(caller, "at least 5.00 GiB, 1.00 GiB is free under memory.limit"));
 	assert_false(has_heard(caller, "Retry-After"));
 	hang_up(caller);
 	world_end(&world);
