@@ -118,7 +118,9 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	const struct estimate *estimate = &row->estimate;
 	struct model_spec *spec = &row->spec;
 
-	spec->context_tokens = (uint32_t)context;
+	/* Speech and pictures have no context that anybody could choose. */
+	spec->context_tokens =
+		spec->engine_kind == CONF_ENGINE_LLAMA_SERVER ? (uint32_t)context : 0;
 	set_host_bytes(&spec->base, estimate->base_bytes);
 	set_host_bytes(&spec->per_request, estimate->per_request_bytes);
 	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes
@@ -147,8 +149,10 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = (uint32_t)context;
 	int code = 0;
-	if (model->file && (model->engine == CONF_ENGINE_LLAMA_SERVER ||
-	                    model->engine == CONF_ENGINE_WHISPER_SERVER))
+	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
+	                model->engine == CONF_ENGINE_WHISPER_SERVER ||
+	                model->engine == CONF_ENGINE_SD_SERVER;
+	if (model->file && is_known)
 		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,

@@ -74,6 +74,8 @@ static const char *engine_of_file(const char *path)
 {
 	if (is_named(path, ".gguf"))
 		return "llama-server";
+	if (is_named(path, ".safetensors"))
+		return "sd-server";
 	if (begins_with(path, "lmgg")) /* 0x67676d6c, as it lies in the file */
 		return "whisper-server";
 	return begins_with(path, "GGUF") ? "llama-server" : NULL;
@@ -164,7 +166,9 @@ static void check_source(const struct conf_model *model, const struct node *node
 static void check_slots(const struct conf_model *model, const struct node *node,
                         struct problems *problems)
 {
-	if (model->engine == CONF_ENGINE_WHISPER_SERVER && model->slots > 1)
+	bool one = model->engine == CONF_ENGINE_WHISPER_SERVER || model->engine == CONF_ENGINE_SD_SERVER;
+
+	if (one && model->slots > 1)
 		problem_error(problems, check_place(node, "slots"),
 		              "models.%s.slots: %s computes one request at a time; try: slots: 1",
 		              model->name, conf_engine_name(model->engine));

@@ -42,7 +42,7 @@ static const struct choice priorities[] = {
 const struct choice schema_engine_kinds[] = {
 	{ "llama-server", CONF_ENGINE_LLAMA_SERVER, NULL, NULL },
 	{ "whisper-server", CONF_ENGINE_WHISPER_SERVER, NULL, NULL },
-	{ "sd-server", CONF_ENGINE_SD_SERVER, "engine: command", NULL },
+	{ "sd-server", CONF_ENGINE_SD_SERVER, NULL, NULL },
 	{ "comfyui", CONF_ENGINE_COMFYUI, "engine: command", NULL },
 	{ "vllm", CONF_ENGINE_VLLM, "engine: command", NULL },
 	{ "ollama", CONF_ENGINE_OLLAMA, "engine: command", NULL },

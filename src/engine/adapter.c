@@ -14,11 +14,12 @@ const struct adapter *adapter_of(const struct conf_model *model)
 		return &adapter_llama;
 	case CONF_ENGINE_WHISPER_SERVER:
 		return &adapter_whisper;
+	case CONF_ENGINE_SD_SERVER:
+		return &adapter_sd;
 	case CONF_ENGINE_COMMAND:
 		return &adapter_command;
 	case CONF_ENGINE_UNSET:
 		return model->file && str_ends(str_from(model->file), ".gguf") ? &adapter_llama : NULL;
-	case CONF_ENGINE_SD_SERVER:
 	case CONF_ENGINE_COMFYUI:
 	case CONF_ENGINE_VLLM:
 	case CONF_ENGINE_OLLAMA:

@@ -104,6 +104,7 @@ enum { LLAMA_UBATCH = 512 };
 
 extern const struct adapter adapter_llama;
 extern const struct adapter adapter_whisper;
+extern const struct adapter adapter_sd;
 extern const struct adapter adapter_command;
 
 #endif

@@ -127,8 +127,9 @@ static int read_parts(struct part *parts, uint32_t count, const struct estimate_
 	for (uint32_t i = 0; i < count; i++)
 		sources[i] = (struct byte_source){ &parts[i], read_file, (uint64_t)parts[i].at_open.st_size };
 	enum model_form form = count == 1 ? form_of(&sources[0]) : FORM_GGUF;
-	int rc = form == FORM_WHISPER ? estimate_whisper(&sources[0], out, err)
-	                              : estimate_parts(sources, count, params, out, err);
+	int rc = form == FORM_WHISPER       ? estimate_whisper(&sources[0], out, err)
+	         : form == FORM_SAFETENSORS ? estimate_checkpoint(&sources[0], out, err)
+	                                    : estimate_parts(sources, count, params, out, err);
 	free(sources);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = check_unchanged(&parts[i], err);

@@ -20,4 +20,10 @@ enum model_form form_of(const struct byte_source *source);
 
 int estimate_whisper(const struct byte_source *source, struct estimate *out, struct err *err);
 
+/*
+ * An image model with all its parts in one file. What a picture takes on top is
+ * said for the size that the family was made for (512 or 1024 a side).
+ */
+int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err);
+
 #endif

@@ -24,7 +24,8 @@ WHISPER = os.environ.get("WHISPER_SERVER", "whisper-server")
 SD = os.environ.get("SD_SERVER", "")
 MODELS = pathlib.Path(os.environ.get("MODELS", os.path.expanduser("~/.cache/cotenant/models")))
 ENGINES = {"fake": {"kind": "llama-server", "path": FAKE}, "real": {"kind": "llama-server", "path": LLAMA},
-           "speech": {"kind": "whisper-server", "path": WHISPER}}
+           "speech": {"kind": "whisper-server", "path": WHISPER},
+           "images": {"kind": "sd-server", "path": SD or "sd-server"}}
 
 
 def fake(load_ms=0, anon_mib=0, footprint_mib=None, args="", **more):
@@ -42,6 +43,11 @@ def real(file="tiny.gguf", **more):
 def speech(**more):
     """A trained model served by whisper-server; it listens to a third of its window, which is enough for a sentence."""
     return {"engine": "speech", "file": str(MODELS / "whisper.bin"), "args": "-ac 512", **more}
+
+
+def image(**more):
+    """A model of the right shape and no training, served by sd-server: every picture is grey."""
+    return {"engine": "images", "file": str(MODELS / "image.safetensors"), **more}
 
 
 def config(port, models, limit_mib=None, **more):

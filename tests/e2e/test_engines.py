@@ -2,9 +2,11 @@
 
 A row of KINDS is all that a new engine needs here (doc/new-engine.md).
 """
+import base64
 import dataclasses
 import http.client
 import re
+import struct
 import subprocess
 import threading
 import time
@@ -13,7 +15,7 @@ import typing
 import openai
 import pytest
 
-from harness import (alive, ask, chat_body, decisions, engine_pids, kill, models, raw, real, speech,
+from harness import (SD, alive, ask, chat_body, decisions, engine_pids, image, kill, models, raw, real, speech,
                      state, wait_for, wait_state)
 
 SENTENCE = "Please open the window. The train to London leaves in seven minutes."
@@ -68,7 +70,7 @@ def upload(daemon, path, model, file):
                {"Content-Type": "multipart/form-data; boundary=frontier"})
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Kind:
     name: str
     model: typing.Callable      # () -> its entry in the configuration
@@ -81,13 +83,34 @@ class Kind:
         return self.name
 
 
+def draw(daemon, model, size="64x64"):
+    prompt = 'a house <sd_cpp_extra_args>{"sample_params": {"sample_steps": 1}}</sd_cpp_extra_args>'
+    return ask(daemon, "POST", "/v1/images/generations", {"model": model, "prompt": prompt, "size": size}, timeout=240)
+
+
+def right_image(daemon, model, folder):
+    prompt = 'a house <sd_cpp_extra_args>{"sample_params": {"sample_steps": 1}}</sd_cpp_extra_args>'
+    client = openai.OpenAI(base_url=daemon.url + "/v1", api_key="none", timeout=240, max_retries=0)
+    data = client.images.generate(model=model, prompt=prompt, size="64x64", response_format="b64_json").data
+    picture = base64.b64decode(data[0].b64_json)
+    assert picture.startswith(b"\x89PNG\r\n")
+    assert struct.unpack(">2I", picture[16:24]) == (64, 64)
+
+
+def long_image(daemon, model, folder):
+    return draw(daemon, model)
+
+
 KINDS = [
     Kind("llama-server", lambda: real("chat.gguf"), right_chat, long_chat, "/props", "/slots/0?action=erase"),
     Kind("whisper-server", speech, right_speech, long_speech, "/health", "/load"),
+    Kind("sd-server", image, right_image, long_image, "/v1/models", "/sdcpp/v1/img_gen"),
 ]
+# A picture takes a minute of one core, and the engine is built first: not in every run.
+SLOW = {"sd-server": [pytest.mark.long, pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")]}
 
 
-@pytest.fixture(params=KINDS, ids=str)
+@pytest.fixture(params=[pytest.param(kind, marks=SLOW.get(kind.name, [])) for kind in KINDS], ids=str)
 def kind(request):
     return request.param
 
@@ -221,3 +244,14 @@ def test_unload_waits_for_a_transcription(speaking, tmp_path):
     thread.join(60)
     assert answers[0].status == 200 and "window" in answers[0].text.lower()
     wait_state(speaking, "stt", "unloaded")
+
+
+# ---- images ----
+
+@pytest.mark.long
+@pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
+def test_a_picture_of_no_sensible_size_is_the_engine_s_own_answer(start):
+    daemon = start({"m": image()})
+    answer = draw(daemon, "m", "1000000000x1000000000")
+    assert answer.status >= 400 and answer.text
+    assert draw(daemon, "m").status == 200

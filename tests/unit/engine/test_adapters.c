@@ -92,6 +92,19 @@ static void whisper_listens_on_a_port_at_the_path_of_openai_s_clients(void **sta
 	               "'--inference-path' is chosen for each start");
 }
 
+static void sd_server_is_told_its_parts(void **state)
+{
+	(void)state;
+	assert_command("models: {image: {file: /m/sd.safetensors, args: \"--diffusion-fa\"}}\n",
+	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
+	               "sd-server -m /m/sd.safetensors --listen-ip 127.0.0.1 --listen-port 4711 --diffusion-fa");
+	assert_command("models: {image: {engine: sd-server, file: /m/flux.gguf, args: \"--vae /m/ae\"}}\n",
+	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
+	               "sd-server --diffusion-model /m/flux.gguf --listen-ip 127.0.0.1 --listen-port 4711 --vae /m/ae");
+	assert_refused("models: {image: {file: /m/sd.safetensors, args: \"--listen-port 1\"}}\n",
+	               "'--listen-port' is chosen for each start");
+}
+
 static void what_the_user_gives_wins(void **state)
 {
 	(void)state;
@@ -191,6 +204,7 @@ int main(void)
 		cmocka_unit_test(llama_gets_its_share_of_everything),
 		cmocka_unit_test(llama_s_settings_become_flags),
 		cmocka_unit_test(whisper_listens_on_a_port_at_the_path_of_openai_s_clients),
+		cmocka_unit_test(sd_server_is_told_its_parts),
 		cmocka_unit_test(what_the_user_gives_wins),
 		cmocka_unit_test(an_encoder_takes_a_text_in_one_piece),
 		cmocka_unit_test(flags_that_are_ours_are_refused),

@@ -1,0 +1,91 @@
+/*
+ * sd-server of stable-diffusion.cpp. Measured with the sources of 0.4.7 of its
+ * Python package.
+ *
+ * It binds its port only behind loading and has no health of its own; its list
+ * of models answers as soon as it listens. It computes one picture at a time.
+ *
+ * Its asynchronous jobs are not offered: they go on when the POST that began
+ * them was answered, so the engine would be idle for us and busy in truth, and
+ * would be told to end in the middle of a picture.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/adapter.h"
+
+static const struct route_row routes[] = {
+	{ .pattern = "POST /v1/images/generations", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/images/edits", .route = ROUTE_WORK },
+	{ .pattern = "POST /sdapi/v1/txt2img", .route = ROUTE_WORK },
+	{ .pattern = "POST /sdapi/v1/img2img", .route = ROUTE_WORK },
+	{ .pattern = "GET /v1/models", .route = ROUTE_LOOK },
+	{ .pattern = "GET /sdapi/v1/*", .route = ROUTE_LOOK },
+	{ .pattern = "GET /sdcpp/v1/*", .route = ROUTE_LOOK },
+	{ .pattern = "POST /sdcpp/v1/*", .route = ROUTE_CHANGE },
+};
+
+static const struct load_stage stages[] = {
+	{ "loading model from", 30 },
+	{ "loading diffusion model from", 30 },
+	{ "Version: ", 60 },
+	{ "loading tensors completed", 900 },
+	{ "total params memory size", 950 },
+	{ NULL, 0 },
+};
+
+static const char *const ready_hints[] = { "listening on: ", NULL };
+
+static const char *const telling[] = {
+	"[ERROR]", "GGML_ASSERT", "terminate called", "what():", "failed to", "out of memory", "bad_alloc",
+	"insufficient memory", "CUDA error", "ROCm error", NULL,
+};
+
+static const char *const hopeless[] = {
+	"unknown format", "init model loader from file failed", "get sd version from file failed",
+	"not in model file", "tensor shape mismatch", "invalid parameter for argument", "unknown argument", NULL,
+};
+
+static int address(const struct conf_model *model, enum address *out, struct err *err)
+{
+	(void)model;
+	(void)err;
+	*out = ADDRESS_LOOPBACK; /* it knows neither unix sockets nor keys */
+	return 0;
+}
+
+static int command(const struct launch_request *request, struct words *argv, struct err *err)
+{
+	static const char *const reserved[] = { "-l", "--listen-ip", "--listen-port", "-m", "--model", NULL };
+	const struct conf_model *model = request->model;
+	int code = launch_refuse(model, reserved, err);
+
+	if (code < 0)
+		return code;
+	if (!model->file)
+		return err_set(err, -EINVAL, "model '%s': sd-server needs a `file`", model->name);
+
+	words_add(argv, model->engine_path ? model->engine_path : "sd-server");
+	/* Where the parts lie in several files, `args` names the others and this one is the diffusion model. */
+	bool in_parts = args_have(&model->args, "--vae --clip_l --clip_g --t5xxl --llm");
+	words_add(argv, in_parts ? "--diffusion-model" : "-m");
+	words_add(argv, model->file);
+	words_add(argv, "--listen-ip");
+	words_add(argv, "127.0.0.1");
+	words_add(argv, "--listen-port");
+	words_addf(argv, "%u", request->endpoint->port);
+	launch_add(request, &model->args, argv);
+	return 0;
+}
+
+const struct adapter adapter_sd = {
+	.kind = CONF_ENGINE_SD_SERVER,
+	.name = "sd-server",
+	.health_path = "/v1/models",
+	.drain = { .term_again_ms = 0, .kill_ms = 15000 },
+	.log = { stages, ready_hints, telling, hopeless },
+	.routes = routes,
+	.route_count = sizeof(routes) / sizeof(routes[0]),
+	.address = address,
+	.command = command,
+};
