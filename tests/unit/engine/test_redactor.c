@@ -15,7 +15,8 @@ static void assert_redacted(const char *const *secrets, const char *text, const 
 		for (const char *const *secret = secrets; *secret; secret++)
 			redactor_add(&redactor, *secret);
 		for (size_t at = 0; at < length; at += step)
-			redactor_feed(&redactor, (struct str){ text + at, length - at < step ? length - at : step }, &out);
+			redactor_feed(&redactor,
+			              (struct str){ text + at, length - at < step ? length - at : step }, &out);
 		redactor_flush(&redactor, &out);
 		assert_string_equal(buf_cstr(&out), wanted);
 		buf_release(&out);
@@ -78,7 +79,8 @@ static void forgotten_secrets_pass_and_new_ones_do_not(void **state)
 
 static void names_that_hold_secrets(void **state)
 {
-	static const char *const secret[] = { "HF_TOKEN", "OPENAI_API_KEY", "--api-key", "Password", "x.auth", "apikey" };
+	static const char *const secret[] = { "HF_TOKEN", "OPENAI_API_KEY", "--api-key",
+		                              "Password", "x.auth",         "apikey" };
 	static const char *const open[] = { "--tokenizer", "HOME", "--threads", "KEYBOARD", "AUTHOR", "", "-" };
 
 	(void)state;
