@@ -274,8 +274,8 @@ def all_comes_back(daemon, watch, before):
 def keep(daemon):
     chapter("It keeps running. Three commands to try")
     print(f"""
-  build/cotenant --socket {daemon.socket} ps -a
-  build/cotenant --socket {daemon.socket} why big
+  build/cotenant ps -a --socket {daemon.socket}
+  build/cotenant why big --socket {daemon.socket}
   curl {daemon.url}/v1/chat/completions -d '{{"model": "small", "messages": [{{"role": "user", "content": "Tell me a joke."}}]}}'
 
 To end it: kill {daemon.process.pid}; its folder is {daemon.folder}

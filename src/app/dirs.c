@@ -1,6 +1,7 @@
 #include "app/dirs.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,21 @@ int dirs_check_private(const char *path, struct err *err)
 		return err_set(err, -EPERM,
 		               "folder %s may be written by others; try: chmod go-w %s", path,
 		               path);
+	return 0;
+}
+
+int dirs_let_in(const char *path, const char *group, struct err *err)
+{
+	struct stat st;
+	const struct group *found = getgrnam(group);
+
+	if (!found)
+		return err_set(err, -ENOENT, "socket.group: there is no group '%.100s'", group);
+	if (stat(path, &st) < 0 || st.st_uid != geteuid())
+		return 0;
+	if (chown(path, (uid_t)-1, found->gr_gid) < 0 || chmod(path, 0750) < 0)
+		return err_set(err, -errno, "folder %s cannot be given to group '%.100s': %s", path,
+		               group, strerror(errno));
 	return 0;
 }
 

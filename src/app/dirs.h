@@ -27,6 +27,8 @@ int dirs_make(const char *path, struct err *err);
 /* 0 where `path` is a folder, ours (or root's), and not writable by group or others; else says why
  * not. */
 int dirs_check_private(const char *path, struct err *err);
+/* The group may enter the folder and list it (0750), where it is ours; else it stays as it is. */
+int dirs_let_in(const char *path, const char *group, struct err *err);
 
 /*
  * Where a running daemon's control socket may be, the first that exists as a

@@ -184,7 +184,7 @@ void shell_arm(struct shell *shell, int64_t at_us)
 
 struct instance_row *shell_instance(struct shell *shell, struct id id)
 {
-	if (id.index >= shell->instance_capacity)
+	if (id.index >= shell->instances_used)
 		return NULL;
 	struct instance_row *row = &shell->instances[id.index];
 	return row->live && id_equal(row->id, id) ? row : NULL;
@@ -195,7 +195,7 @@ void shell_set_pace(struct shell *shell)
 {
 	enum sampler_pace pace = PACE_EMPTY;
 
-	for (uint32_t i = 0; i < shell->instance_capacity; i++) {
+	for (uint32_t i = 0; i < shell->instances_used; i++) {
 		const struct instance_row *row = &shell->instances[i];
 		struct model_view view;
 		if (!row->live)
@@ -257,6 +257,16 @@ int shell_make_arbiter(struct shell *shell, struct err *err)
 	shell->instances = xcalloc(shell->instance_capacity, sizeof(*shell->instances));
 	shell->last_error = xcalloc(shell->limits.models, sizeof(*shell->last_error));
 	return 0;
+}
+
+void shell_free_arbiter(struct shell *shell)
+{
+	free(shell->queue);
+	free(shell->deferred);
+	free(shell->last_error);
+	free(shell->instances);
+	free(shell->actions.items);
+	munmap(shell->arbiter, arbiter_bytes(&shell->limits));
 }
 
 void shell_start_turns(struct shell *shell)

@@ -93,6 +93,7 @@ struct shell {
 
 	struct instance_row *instances;
 	uint32_t instance_capacity;
+	uint32_t instances_used; /* rows beyond were never live */
 	char (*last_error)[512]; /* per model: what its last failure said */
 
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */
@@ -143,6 +144,7 @@ void shell_push(struct shell *shell, const struct event *event);
 void shell_defer(struct shell *shell, const struct action *action);
 void shell_turn(struct shell *shell);
 int shell_make_arbiter(struct shell *shell, struct err *err);
+void shell_free_arbiter(struct shell *shell); /* the queue too */
 void shell_start_turns(struct shell *shell);
 void shell_arm(struct shell *shell, int64_t at_us);
 void shell_set_pace(struct shell *shell);

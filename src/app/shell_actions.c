@@ -26,6 +26,8 @@ static void spawn(struct shell *shell, const struct action *action)
 	struct instance_row *row = &shell->instances[action->instance.index];
 	struct err err = { 0 };
 
+	if (action->instance.index >= shell->instances_used)
+		shell->instances_used = action->instance.index + 1;
 	*row = (struct instance_row){ .id = action->instance,
 		                      .sequence = action->instance_sequence,
 		                      .model = action->model,
@@ -92,7 +94,7 @@ static void keep_learned(struct shell *shell)
 
 static void release_row(struct shell *shell, uint64_t sequence)
 {
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && shell->instances[i].sequence == sequence)
 			shell->instances[i].live = false;
 }

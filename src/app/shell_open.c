@@ -62,6 +62,9 @@ static int open_folders(struct shell *shell, struct err *err)
 	if (dirs_make(shell->runtime_dir, err) < 0 ||
 	    dirs_check_private(shell->runtime_dir, err) < 0)
 		return err_wrap(err, "run-time folder");
+	if (shell->conf->socket_group &&
+	    dirs_let_in(shell->runtime_dir, shell->conf->socket_group, err) < 0)
+		return err->code;
 	struct err state = { 0 };
 	str_copy(shell->state_dir, sizeof(shell->state_dir), str_from(shell->conf->state_dir));
 	if (dirs_make(shell->state_dir, &state) < 0)
@@ -400,7 +403,7 @@ void shell_drain(struct shell *shell)
 
 static bool any_engine_left(const struct shell *shell)
 {
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			return true;
 	return false;
@@ -413,7 +416,7 @@ void shell_close(struct shell *shell)
 	if (shell->phase == PHASE_CLOSING)
 		return;
 	shell->phase = PHASE_CLOSING;
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			supervisor_kill(shell->supervisor, shell->instances[i].id);
 	uv_timer_start(&shell->hard_stop, on_hard_stop, HARD_STOP_MS, 0);
@@ -455,17 +458,13 @@ static void tear_down(struct shell *shell)
 	close_handles(shell);
 	uv_run(&shell->loop, UV_RUN_DEFAULT);
 	tickets_free(shell->tickets);
-	free(shell->actions.items);
-	free(shell->queue);
-	free(shell->deferred);
-	free(shell->instances);
-	free(shell->last_error);
 	if (shell->recorder)
 		recorder_close(shell->recorder);
 	catalogue_release(&shell->catalogue);
 	shell_free_retired(shell);
 	conf_free(shell->conf);
 	uv_loop_close(&shell->loop);
+	shell_free_arbiter(shell);
 }
 
 int shell_run(struct shell *shell)

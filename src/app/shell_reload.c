@@ -138,7 +138,7 @@ static void retire(struct shell *shell, struct conf *conf)
 
 static bool has_engines(const struct shell *shell, const struct conf *conf)
 {
-	for (uint32_t i = 0; i < shell->instance_capacity; i++)
+	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && shell->instances[i].conf == conf)
 			return true;
 	return false;

@@ -8,7 +8,7 @@
 static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_owner *out,
                            uint32_t count, uint32_t capacity)
 {
-	for (uint32_t i = 0; i < shell->instance_capacity && count < capacity; i++) {
+	for (uint32_t i = 0; i < shell->instances_used && count < capacity; i++) {
 		const struct instance_row *row = &shell->instances[i];
 		struct sampler_owner *owner = &out[count];
 

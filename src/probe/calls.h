@@ -77,10 +77,11 @@ void calls_clear(struct calls *calls);
 void calls_recorded(const char *root, struct calls *calls);
 
 /* Asks the running machine. Blocks; opens no device that is suspended. */
-void calls_live(struct calls *calls);
+struct cards;
+void calls_live(struct calls *calls, const struct cards *cards);
 
 /* Once more what changes: use and processes. */
-void calls_refresh(struct calls *calls);
+void calls_refresh(struct calls *calls, const struct cards *cards);
 
 /* As calls.json, for a recording; a new text to be freed. */
 char *calls_text(const struct calls *calls);

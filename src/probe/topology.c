@@ -196,11 +196,11 @@ int topology_find(const char *root, struct topology *t, struct err *err)
 	int rc = meminfo_read(root, &t->mem, err);
 	if (rc < 0)
 		return rc;
+	cards_find(root, &t->cards);
 	if (root[0])
 		calls_recorded(root, &t->calls);
 	else
-		calls_live(&t->calls);
-	cards_find(root, &t->cards);
+		calls_live(&t->calls, &t->cards);
 	read_limits(root, t);
 	t->pools = 1;
 	t->pool[0] = (struct pool){ .name = "ram", .size_bytes = t->mem.total, .node = -1 };
@@ -214,6 +214,6 @@ int topology_read(const char *root, struct topology *t, struct err *err)
 	t->warnings = t->found_warnings;
 	cards_read_use(root, &t->cards);
 	if (!root[0] && t->devices > 0)
-		calls_refresh(&t->calls);
+		calls_refresh(&t->calls, &t->cards);
 	return read_again(root, t, err);
 }

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import MIB, PROGRAM, ask, chat, fake, in_threads, models, wait_for, wait_state
+from harness import MIB, PROGRAM, ask, chat, fake, in_threads, resident, wait_for, wait_state
 from test_cli import run
 
 
@@ -87,8 +87,3 @@ def test_a_flood_of_log_fills_nothing(start, mib):
     finally:
         follower.kill()
         follower.wait()
-
-
-def resident(daemon):
-    with open(f"/proc/{daemon.process.pid}/statm") as file:
-        return int(file.read().split()[1]) * 4096

@@ -1,6 +1,7 @@
 """top at a pseudo-terminal, with a real daemon: it shows, obeys, resizes, and leaves the terminal as it was."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -84,6 +85,20 @@ def test_however_it_ends_the_terminal_is_restored(daemon, end):
         else:
             terminal.process.send_signal(end)
             assert terminal.wait_end() == -end
+        terminal.wait_restored()
+
+
+def test_suspended_it_gives_the_terminal_back_and_takes_it_again(daemon):
+    with top(daemon) as terminal:
+        terminal.wait_text("memory ")
+        terminal.press("\x1a")
+        terminal.wait_restored()
+        wait_for("it to be stopped", lambda: pathlib.Path(f"/proc/{terminal.process.pid}/stat").read_text().split()[2] == "T")
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.wait_text("memory ")
+        assert terminal.screen.alternate
+        terminal.press("q")
+        assert terminal.wait_end() == 0
         terminal.wait_restored()
 
 

@@ -1,11 +1,14 @@
 """Who may do what: roles, keys, Host and Origin, the socket."""
+import grp
+import http.client
+import json
 import os
 import socket
 import stat
 
 import pytest
 
-from harness import ask, chat, chat_body, free_port, real
+from harness import ask, chat, chat_body, config, free_port, real
 
 KEYS = [{"key": "use-key", "name": "laptop", "role": "use", "models": ["a"]},
         {"key": "admin-key", "name": "root", "role": "admin"}]
@@ -48,6 +51,23 @@ def test_role_use_reads_and_does_not_command(keyed):
     assert ask(keyed, "GET", "/api/v1/models", headers=bearer("use-key")).status == 200
     assert ask(keyed, "POST", "/api/v1/models/a/load", {}, bearer("use-key")).status == 403
     assert ask(keyed, "POST", "/api/v1/config/reload", {}, bearer("use-key")).status == 403
+
+
+def test_a_follower_keeps_its_key_over_a_reload(keyed):
+    follower = http.client.HTTPConnection("127.0.0.1", keyed.port, timeout=30)
+    follower.request("GET", "/api/v1/events", headers=bearer("use-key"))
+    events = follower.getresponse()
+    assert events.readline().startswith(b":")
+    with open(keyed.config, "w") as out:
+        out.write(config(keyed.port, {"a": real("alpha.gguf"), "b": real("beta.gguf")}, api_keys=KEYS[1:],
+                         local_admin=False))
+    assert ask(keyed, "POST", "/api/v1/config/reload", {}, bearer("admin-key")).status == 200
+    assert chat(keyed, "a", headers=bearer("use-key")).status == 401
+    for model in "b", "a":
+        assert chat(keyed, model, headers=bearer("admin-key")).status == 200
+    data = next(line for line in iter(events.readline, b"") if line.startswith(b"data:"))
+    assert json.loads(data[5:])["model"] == "a"
+    follower.close()
 
 
 def test_role_admin_commands(keyed):
@@ -104,6 +124,14 @@ def test_the_socket_is_ours_alone(open_daemon):
     folder = os.path.dirname(open_daemon.socket)
     assert stat.S_IMODE(os.stat(folder).st_mode) & 0o077 == 0
     assert stat.S_ISSOCK(os.stat(open_daemon.socket).st_mode)
+
+
+def test_the_group_of_the_socket_may_come_in(start):
+    group = grp.getgrgid(os.getegid())
+    daemon = start({"a": real("tiny.gguf")}, socket={"group": group.gr_name})
+    for path, mode in (os.path.dirname(daemon.socket), 0o750), (daemon.socket, 0o660):
+        found = os.stat(path)
+        assert (stat.S_IMODE(found.st_mode), found.st_gid) == (mode, group.gr_gid)
 
 
 def test_engines_cannot_be_reached_by_others(open_daemon):

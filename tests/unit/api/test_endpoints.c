@@ -368,6 +368,29 @@ static void followers_get_decisions_and_slow_ones_are_dropped(void **state)
 	api_on_decision(desk->api, &decision); /* nobody is written to any more */
 }
 
+static void log_followers_get_what_comes_and_slow_ones_hear_what_they_missed(void **state)
+{
+	struct desk *desk = *state;
+
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/models/chat/logs?follow=1&lines=1", NULL), 200);
+	assert_string_equal(desk->call.type, "text/plain; charset=utf-8");
+	assert_string_equal(buf_cstr(&desk->call.text), "\xff bad byte\n");
+	api_on_log(desk->api, "small", STR("of another\n"));
+	api_on_log(desk->api, "chat", STR("one\n"));
+	desk->call.pending = 1 << 20;
+	api_on_log(desk->api, "chat", STR("lost\n"));
+	api_on_log(desk->api, "chat", STR("lost too\n"));
+	desk->call.pending = 0;
+	api_on_log(desk->api, "chat", STR("two\n"));
+	assert_string_equal(buf_cstr(&desk->call.text),
+	                    "\xff bad byte\none\n\n[14 bytes left out: the reader is too slow]\ntwo\n");
+	desk_leave(desk);
+	api_on_log(desk->api, "chat", STR("nobody is written to any more\n"));
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/models/chat/logs?lines=x", NULL), 400);
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/models/chat/logs?lines=0", NULL), 200);
+	assert_string_equal(buf_cstr(&desk->call.text), "");
+}
+
 static void health_fails_where_the_arbiter_is_stuck(void **state)
 {
 	struct desk *desk = *state;
@@ -541,6 +564,7 @@ int main(void)
 		ON_A_DESK(commands_need_role_admin_and_json),
 		ON_A_DESK(wrong_paths_and_methods_say_what_is_right),
 		ON_A_DESK(followers_get_decisions_and_slow_ones_are_dropped),
+		ON_A_DESK(log_followers_get_what_comes_and_slow_ones_hear_what_they_missed),
 		ON_A_DESK(health_fails_where_the_arbiter_is_stuck),
 		ON_A_DESK(lists_have_the_form_their_clients_know),
 		ON_A_DESK(logs_are_text_or_json_whatever_the_engine_printed),

@@ -161,7 +161,7 @@ static void every_size_is_filled_and_never_exceeded(void **state)
 
 	(void)state;
 	for (int rows = TOP_ROWS_MIN; rows <= 60; rows++) {
-		for (int columns = TOP_COLUMNS_MIN; columns <= 200; columns += 3) {
+		for (int columns = TOP_COLUMNS_MIN; columns <= 200; columns += 7) {
 			struct top_view view = view_of(rows, columns);
 			int lines = 1;
 			draw(&view, plain);

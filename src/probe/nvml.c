@@ -1,0 +1,152 @@
+#include "probe/nvml.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "probe/lines.h"
+
+typedef void *nvml_device;
+
+/* As nvml.h has them; the library's versions of these calls keep the layout. */
+struct nvml_memory {
+	unsigned long long total, free, used;
+};
+
+struct nvml_process {
+	unsigned pid;
+	unsigned long long used;
+	unsigned gpu_instance, compute_instance;
+};
+
+typedef int call_nothing(void);
+typedef int call_count(unsigned *count);
+typedef int call_handle(unsigned index, nvml_device *device);
+typedef int call_name(nvml_device device, char *name, unsigned length);
+typedef int call_memory(nvml_device device, struct nvml_memory *memory);
+typedef int call_processes(nvml_device device, unsigned *count, struct nvml_process *list);
+
+struct nvml {
+	call_nothing *init, *shutdown;
+	call_count *count;
+	call_handle *handle;
+	call_name *name;
+	call_memory *memory;
+	call_processes *compute, *graphics;
+};
+
+/* A function of the library by name; POSIX has functions come as object pointers. */
+#define FIND(library, member, symbol) memcpy(&(member), &(void *){ dlsym(library, symbol) }, sizeof(void *))
+
+static bool find_all(void *library, struct nvml *nvml)
+{
+	FIND(library, nvml->init, "nvmlInit_v2");
+	FIND(library, nvml->shutdown, "nvmlShutdown");
+	FIND(library, nvml->count, "nvmlDeviceGetCount_v2");
+	FIND(library, nvml->handle, "nvmlDeviceGetHandleByIndex_v2");
+	FIND(library, nvml->name, "nvmlDeviceGetName");
+	FIND(library, nvml->memory, "nvmlDeviceGetMemoryInfo");
+	FIND(library, nvml->compute, "nvmlDeviceGetComputeRunningProcesses_v3");
+	FIND(library, nvml->graphics, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+	return nvml->init && nvml->shutdown && nvml->count && nvml->handle;
+}
+
+/* A driver, and a device that is not asleep; opening the library would wake them all. */
+static bool is_worth_asking(void)
+{
+	static const char folder_name[] = "/sys/bus/pci/drivers/nvidia";
+	char name[320], text[16];
+	struct dirent *entry;
+	bool any = false, awake = false;
+
+	if (access("/proc/driver/nvidia", F_OK) != 0 && access("/dev/nvidiactl", F_OK) != 0)
+		return false;
+	DIR *folder = opendir(folder_name);
+	while (folder && (entry = readdir(folder))) {
+		if (!strchr(entry->d_name, ':'))
+			continue;
+		any = true;
+		snprintf(name, sizeof name, "%s/%s/power/runtime_status", folder_name, entry->d_name);
+		int length = lines_read_all("", name, text, sizeof text);
+		awake = awake || length <= 0 || !str_starts(str_from(text), "suspended");
+	}
+	if (folder)
+		closedir(folder);
+	return awake || !any;
+}
+
+static int64_t bytes_of(unsigned long long value)
+{
+	return value < 1ull << 50 ? (int64_t)value : -1;
+}
+
+/* A process may be in both lists; the larger counts. */
+static void add_process(struct calls_nvml *gpu, const struct nvml_process *process)
+{
+	int64_t used = bytes_of(process->used);
+
+	if (used < 0 || process->pid == 0 || process->pid > INT32_MAX)
+		return;
+	for (uint32_t i = 0; i < gpu->processes; i++) {
+		struct calls_process *known = &gpu->process[i];
+		if (known->pid != (pid_t)process->pid)
+			continue;
+		known->used_bytes = known->used_bytes > used ? known->used_bytes : used;
+		return;
+	}
+	if (gpu->processes < CALLS_PROCESSES_MAX)
+		gpu->process[gpu->processes++] = (struct calls_process){ (pid_t)process->pid, used };
+}
+
+static void ask_processes(call_processes *call, nvml_device device, struct calls_nvml *gpu)
+{
+	struct nvml_process list[CALLS_PROCESSES_MAX];
+	unsigned count = CALLS_PROCESSES_MAX;
+
+	if (!call || call(device, &count, list) != 0)
+		return;
+	for (unsigned i = 0; i < count && i < CALLS_PROCESSES_MAX; i++)
+		add_process(gpu, &list[i]);
+}
+
+static void ask_device(const struct nvml *nvml, unsigned index, struct calls_nvml *gpu)
+{
+	struct nvml_memory memory = { 0 };
+	nvml_device device;
+
+	*gpu = (struct calls_nvml){ .total_bytes = -1, .free_bytes = -1 };
+	if (nvml->handle(index, &device) != 0)
+		return;
+	if (nvml->name && nvml->name(device, gpu->name, sizeof gpu->name) != 0)
+		gpu->name[0] = '\0';
+	gpu->name[sizeof gpu->name - 1] = '\0';
+	if (nvml->memory && nvml->memory(device, &memory) == 0 && memory.total > 0) {
+		gpu->total_bytes = bytes_of(memory.total);
+		gpu->free_bytes = bytes_of(memory.free);
+	}
+	ask_processes(nvml->compute, device, gpu);
+	ask_processes(nvml->graphics, device, gpu);
+}
+
+void nvml_ask(const char *library, struct calls *calls)
+{
+	struct nvml nvml;
+	unsigned count = 0;
+
+	calls->nvmls = 0;
+	if (!library && !is_worth_asking())
+		return;
+	void *handle = dlopen(library ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return;
+	if (find_all(handle, &nvml) && nvml.init() == 0) {
+		if (nvml.count(&count) == 0)
+			for (unsigned i = 0; i < count && i < CALLS_GPUS_MAX; i++)
+				ask_device(&nvml, i, &calls->nvml[calls->nvmls++]);
+		nvml.shutdown();
+	}
+	dlclose(handle);
+}
