@@ -39,8 +39,8 @@ enum action_type {
 	ACTION_SAVE,
 	ACTION_DISCARD,
 	ACTION_RESTORE,
-	ACTION_WARM,
-	ACTION_COOL,
+	ACTION_WARM, /* so many bytes of `model`'s file are to be cached (decision.need_bytes); most wanted first */
+	ACTION_COOL, /* no more than so many */
 
 	/* leases */
 	ACTION_GRANT,

@@ -116,6 +116,7 @@ static void sampled(struct arbiter *a, const struct event *event)
 		i->fresh = 0;
 	}
 	habit_sampled(a);
+	a->warm_due = 1;
 }
 
 /* False: it names something dead, or what it tells does not fit its state. */
@@ -199,6 +200,9 @@ static bool about_the_world(struct arbiter *a, const struct event *event)
 		return learn_row(a, &event->learned);
 	case EVENT_SAMPLE:
 		sampled(a, event);
+		return true;
+	case EVENT_FILE_RESIDENCY:
+		model_row(a, event->residency.model)->cached_bytes = event->residency.cached_bytes;
 		return true;
 	case EVENT_PRESSURE:
 		control_pressure(a, (enum pressure)event->pressure.level);

@@ -164,6 +164,7 @@ struct model_spec {
 	int64_t drain_timeout_us;
 	int64_t load_timeout_us;     /* without progress: the load is given up; -1 = never */
 	int64_t load_expected_us;
+	int64_t file_bytes;          /* what a load reads, where warming it is wished; 0 = never */
 	struct amount base;          /* loaded and idle */
 	struct amount per_request;   /* added by each running request */
 	struct amount peak;          /* highest while loading */
@@ -264,6 +265,11 @@ struct event {
 			uint32_t model;
 			uint32_t flag;
 		} command; /* PIN */
+		struct {
+			uint32_t model;
+			uint32_t unused;
+			int64_t cached_bytes; /* of its file, in the page cache */
+		} residency; /* FILE_RESIDENCY */
 		uint8_t bytes[1024]; /* room for the events of later layers */
 	};
 };

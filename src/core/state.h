@@ -160,6 +160,7 @@ struct model {
 	int64_t retry_at;
 	int64_t recheck_at;
 	int64_t last_load_us;
+	int64_t cached_bytes;       /* of its file, as told */
 	struct model_spec spec;
 	int64_t waits_weight;       /* sum of the class weights in its queue */
 	int64_t waits_arrival;      /* ... each times its arrival */
@@ -226,7 +227,7 @@ struct arbiter {
 	uint32_t foreign_kept;   /* ever */
 	uint32_t plan_for;       /* model index + 1: drains are for it */
 	uint32_t plan_overdue;
-	uint32_t unused;
+	uint32_t warm_due;       /* a sample was taken: files may be read ahead, or dropped */
 	int64_t habits_at;       /* of the last sample */
 	int64_t waits_weight;    /* over all queues */
 

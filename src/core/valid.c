@@ -47,7 +47,7 @@ static bool spec_ok(const struct arbiter *a, const struct model_spec *spec)
 	return named && spec->priority < PRIORITY_COUNT && spec->slots >= 1 &&
 	       spec->slots <= SLOTS_MAX && span_ok(spec->unload_after_us, -1) &&
 	       span_ok(spec->drain_timeout_us, -1) && span_ok(spec->load_timeout_us, -1) &&
-	       span_ok(spec->load_expected_us, 0) && amount_ok(a, &spec->base) &&
+	       span_ok(spec->load_expected_us, 0) && bytes_ok(a, spec->file_bytes) && amount_ok(a, &spec->base) &&
 	       amount_ok(a, &spec->per_request) && amount_ok(a, &spec->peak) &&
 	       amount_ok(a, &spec->sigma) && amount_ok(a, &spec->lower);
 }
@@ -111,6 +111,9 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_INSTANCE_UNHEALTHY:
 	case EVENT_INSTANCE_EXITED:
 		return event->instance.fail < FAIL_COUNT;
+	case EVENT_FILE_RESIDENCY:
+		return event->residency.model < a->models_used &&
+		       bytes_ok(a, event->residency.cached_bytes);
 	case EVENT_PIN:
 		return event->command.model < a->models_used && event->command.flag <= 1;
 	case EVENT_WALL:
@@ -125,7 +128,6 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_CONVERSATION_SAVED:
 	case EVENT_CONVERSATION_ERASED:
 	case EVENT_CONVERSATION_RESTORED:
-	case EVENT_FILE_RESIDENCY:
 	case EVENT_ENGINE_BUILD_CHANGED:
 	case EVENT_LEASE_ASKED:
 	case EVENT_LEASE_RENEWED:

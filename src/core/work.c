@@ -9,6 +9,7 @@
 #include "core/place.h"
 #include "core/policy.h"
 #include "core/request.h"
+#include "core/warm.h"
 
 static bool purge(struct arbiter *a)
 {
@@ -137,5 +138,5 @@ bool work_once(struct arbiter *a)
 {
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
 	       control_shut(a) || control_relieve(a) || control_stop_drained(a) ||
-	       serve(a) || announce(a) || arm(a);
+	       serve(a) || warm_files(a) || announce(a) || arm(a);
 }

@@ -14,6 +14,8 @@
 
 enum { ROWS = 16384, OUT = 64, NOBODY = UINT32_MAX };
 
+#define READ_AHEAD 0.8 /* of the disk's speed */
+
 struct row {
 	uint32_t request; /* of the stage; NOBODY = free */
 	uint32_t generation;
@@ -40,6 +42,7 @@ struct driven {
 	uint32_t newses, news_room;
 	uint32_t ended[ROWS];
 	uint32_t endeds;
+	double read_ahead_gb; /* until the next tick */
 };
 
 static int64_t bytes(double gb)
@@ -70,6 +73,30 @@ static void free_row(struct driven *d, uint32_t row)
 	d->free_row = row;
 }
 
+/* Read ahead, as far as the disk comes until the next tick. */
+static void warm(struct driven *d, uint32_t m, int64_t wished)
+{
+	struct stage_model *model = &d->stage->model[m];
+	double lacks = (double)wished / 1e9 - model->cached * model->is->file_gb;
+	double reads = lacks < d->read_ahead_gb ? lacks : d->read_ahead_gb;
+
+	if (model->state != STAGE_COLD || reads <= 0)
+		return;
+	model->cached += reads / model->is->file_gb;
+	model->cached = model->cached < 1 ? model->cached : 1;
+	model->cached_at = d->stage->now;
+	d->read_ahead_gb -= reads;
+}
+
+static void cool(struct driven *d, uint32_t m, int64_t most)
+{
+	struct stage_model *model = &d->stage->model[m];
+	double share = (double)most / 1e9 / model->is->file_gb;
+
+	if (model->state == STAGE_COLD && model->cached > share)
+		model->cached = share;
+}
+
 static void carry_out(struct driven *d, const struct action *action)
 {
 	struct row *row = action->request.index < ROWS ? &d->row[action->request.index] : NULL;
@@ -89,6 +116,12 @@ static void carry_out(struct driven *d, const struct action *action)
 		break;
 	case ACTION_CANCEL:
 		d->ended[d->endeds++] = action->request.index;
+		break;
+	case ACTION_WARM:
+		warm(d, action->model, action->decision.need_bytes);
+		break;
+	case ACTION_COOL:
+		cool(d, action->model, action->decision.need_bytes);
 		break;
 	case ACTION_REJECT:
 		stage_refuse(d->stage, row->request);
@@ -140,6 +173,18 @@ static void measure(struct driven *d, uint32_t m)
 		d->instance[m] = ID_NONE;
 }
 
+static void tell_residency(struct driven *d, uint32_t m)
+{
+	const struct stage_model *model = &d->stage->model[m];
+	struct event event = { .type = EVENT_FILE_RESIDENCY };
+
+	if (model->is->external || model->state != STAGE_COLD)
+		return;
+	event.residency.model = m;
+	event.residency.cached_bytes = bytes(model->cached * model->is->file_gb);
+	tell(d, &event);
+}
+
 static void sample(struct driven *d)
 {
 	struct event event = { .type = EVENT_SAMPLE };
@@ -156,6 +201,8 @@ static void sample(struct driven *d)
 		}
 		measure(d, m);
 	}
+	for (uint32_t m = 0; m < d->stage->models; m++)
+		tell_residency(d, m);
 	event.sample.unreclaimable_bytes[0] = bytes(stage_used(d->stage));
 	tell(d, &event);
 }
@@ -228,6 +275,7 @@ static void take(struct driven *d, const struct news *news)
 
 	switch (news->what) {
 	case NEWS_TICK:
+		d->read_ahead_gb = READ_AHEAD * d->stage->scene->disk_gbps * d->stage->scene->tick_s;
 		sample(d);
 		break;
 	case NEWS_ARRIVED:
@@ -301,6 +349,7 @@ static void tell_model(struct driven *d, const struct scene *scene, uint32_t m)
 		.unload_after_us = -1,
 		.drain_timeout_us = -1,
 		.load_timeout_us = -1,
+		.file_bytes = is->external ? 0 : bytes(is->file_gb),
 		.load_expected_us = micros(is->startup_s + is->file_gb / scene->disk_gbps),
 	};
 	str_copy(spec->name, sizeof(spec->name), str_from(is->name));
