@@ -39,7 +39,9 @@ static void read_sample(uv_work_t *work)
 	struct sampler *sampler = work->data;
 	struct err ignored;
 
+	sampler->sample.topology = &sampler->topology;
 	sampler->code = sample_read(sampler->root, &sampler->sample, &sampler->err);
+	sampler->sample.topology = NULL;
 	if (sampler->code < 0)
 		return;
 	if (sampler->topology.devices == 0 && sampler->until_topology > 0) {
@@ -51,8 +53,11 @@ static void read_sample(uv_work_t *work)
 	/* Where it matters a failure is the sample's failure. */
 	int code = topology_read(sampler->root, &sampler->topology,
 	                         sampler->topology.devices ? &sampler->err : &ignored);
-	if (sampler->topology.devices > 0)
-		sampler->code = code;
+	if (sampler->topology.devices == 0)
+		return;
+	sampler->code = code;
+	if (code == 0)
+		sampler->sample.unreclaimable_bytes = sampler->topology.pool[0].unreclaimable_bytes;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

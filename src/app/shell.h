@@ -97,6 +97,7 @@ struct shell {
 	char (*last_error)[512]; /* per model: what its last failure said */
 
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */
+	uint64_t caps_told;      /* shell_caps() of the machine that the arbiter knows */
 	struct topology topology; /* read with it, or at most ten samples before */
 	int64_t sampled_at_us;
 	int64_t baseline_bytes; /* the least foreign use seen */
@@ -173,6 +174,18 @@ int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sam
 
 /* shell_open.c, shell_reload.c */
 void shell_push_machine(struct shell *shell);
+
+/* shell_pools.c: where GPUs have memory. */
+bool shell_has_devices(const struct shell *shell);
+void shell_fill_pools(const struct shell *shell, struct event_machine *machine);
+/* Of the memory that models go to by default. */
+void shell_device_facts(struct shell *shell, struct room_facts *out);
+/* U of each pool, foreign use of each view; false where the caps are no longer those that were told. */
+bool shell_fill_sample(const struct shell *shell, struct event *event);
+uint64_t shell_caps(const struct event_machine *machine); /* a number that changes with the caps */
+/* Where the model's bytes lie: by default in the memory of the device. */
+void shell_place(const struct shell *shell, const struct conf_model *model, struct model_spec *spec);
+
 void shell_push_model(struct shell *shell, uint32_t model);
 void shell_drain(struct shell *shell);
 void shell_close(struct shell *shell);

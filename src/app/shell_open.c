@@ -121,7 +121,6 @@ static int read_machine(struct shell *shell, struct err *err)
 
 	if (code == 0)
 		code = sample_read("", &shell->sample, err);
-
 	if (code < 0)
 		return code;
 	shell->has_cgroup_limit = shell->sample.cgroup_limit_bytes < shell->sample.total_bytes;
@@ -131,6 +130,8 @@ static int read_machine(struct shell *shell, struct err *err)
 		.baseline_bytes = shell->baseline_bytes,
 		.default_reserve_bytes = sample_default_reserve(&shell->sample),
 	};
+	if (shell_has_devices(shell))
+		shell_device_facts(shell, &shell->room_facts);
 	shell->reserve_bytes = shell_reserve(&shell->room_facts, shell->conf);
 	shell->room_bytes = shell_room(&shell->room_facts, shell->conf);
 	return 0;
@@ -159,9 +160,15 @@ void shell_push_machine(struct shell *shell)
 		machine->view[0].foreign_bytes = shell_cgroup_foreign(shell, &shell->sample);
 		machine->view[0].mask = VIEW_BIT(0, USE_HOST);
 	}
+	int64_t all_bytes = shell->sample.total_bytes;
+	if (shell_has_devices(shell)) {
+		shell_fill_pools(shell, machine);
+		shell->caps_told = shell_caps(machine);
+		for (uint32_t i = 1; i < machine->pools; i++)
+			all_bytes += machine->pool[i].size_bytes;
+	}
 	/* One that the machine does not reach is none. */
-	bool limited = conf->memory_limit_bytes != CONF_AUTO &&
-	               conf->memory_limit_bytes < shell->sample.total_bytes;
+	bool limited = conf->memory_limit_bytes != CONF_AUTO && conf->memory_limit_bytes < all_bytes;
 	machine->limit_bytes = limited ? conf->memory_limit_bytes : INT64_MAX;
 	machine->margin_permille = (int32_t)conf->memory_margin_permille;
 	machine->policy = conf->policy;
@@ -173,6 +180,8 @@ void shell_push_machine(struct shell *shell)
 	event = shell_event(EVENT_SAMPLE);
 	event.sample.unreclaimable_bytes[0] = shell->sample.unreclaimable_bytes;
 	event.sample.view_foreign_bytes[0] = machine->view[0].foreign_bytes;
+	if (shell_has_devices(shell))
+		shell_fill_sample(shell, &event);
 	shell_push(shell, &event);
 }
 
@@ -190,6 +199,7 @@ void shell_push_model(struct shell *shell, uint32_t model)
 
 	event.model.model = model;
 	*spec = shell->catalogue.rows[model].spec;
+	shell_place(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
 	make_countable(shell, &spec->per_request);
 	make_countable(shell, &spec->peak);

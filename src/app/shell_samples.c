@@ -41,6 +41,8 @@ static void push_measured(struct shell *shell, const struct sampler_owner *asked
 
 	event.measured.instance = asked->instance;
 	event.measured.own.bytes[0][USE_HOST] = gone ? 0 : found->own_bytes;
+	for (uint32_t pool = 0; pool < POOLS_MAX && !gone; pool++)
+		event.measured.own.bytes[pool][USE_GPU] = found->gpu_bytes[pool];
 	event.measured.complete = gone || found->complete;
 	event.measured.gone = gone;
 	shell_push(shell, &event);
@@ -55,7 +57,7 @@ static void learn_baseline(struct shell *shell, const struct sample *sample)
 	int64_t foreign = sample->unreclaimable_bytes;
 
 	for (uint32_t i = 0; i < sample->owners; i++)
-		foreign -= sample->owner[i].own_bytes;
+		foreign -= sample->owner[i].own_bytes + sample->owner[i].gpu_bytes[0];
 	if (foreign >= 0 && (shell->baseline_bytes < 0 || foreign < shell->baseline_bytes))
 		shell->baseline_bytes = foreign;
 }
@@ -113,6 +115,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	event = shell_event(EVENT_SAMPLE);
 	event.sample.unreclaimable_bytes[0] = sample->unreclaimable_bytes;
 	event.sample.view_foreign_bytes[0] = shell_cgroup_foreign(shell, sample);
+	if (shell_has_devices(shell) && !shell_fill_sample(shell, &event))
+		shell_push_machine(shell);
 	shell_push(shell, &event);
 	judge_pressure(shell, sample);
 

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "probe/cgroup.h"
+#include "probe/gpu_use.h"
 #include "probe/hot_file.h"
 #include "probe/machine.h"
 #include "probe/process.h"
@@ -66,8 +67,19 @@ static bool has_ended(int code)
 	return code == -ENOENT || code == -ESRCH;
 }
 
+static void add_gpu_bytes(struct gpu_use *gpus, struct sample_owner *owner, pid_t pid)
+{
+	int64_t bytes[POOLS_KNOWN_MAX];
+
+	if (!gpus)
+		return;
+	owner->complete = gpu_use_look(gpus, pid, bytes) && owner->complete;
+	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
+		owner->gpu_bytes[pool] += bytes[pool];
+}
+
 static void add_process(const char *root, struct sample *sample, struct hot_files *files,
-                        uint32_t index, const struct process *process)
+                        struct gpu_use *gpus, uint32_t index, const struct process *process)
 {
 	struct sample_owner *owner = &sample->owner[index];
 	struct process_memory memory;
@@ -83,12 +95,13 @@ static void add_process(const char *root, struct sample *sample, struct hot_file
 	}
 	owner->anon_bytes += memory.anon_bytes;
 	owner->file_bytes += memory.file_bytes;
+	add_gpu_bytes(gpus, owner, process->pid);
 	hot_files_look(files, root, process->pid, index, memory.file_bytes);
 }
 
 /* One pass over all processes for all owners. */
 static int scan_processes(const char *root, struct sample *sample, const struct members *members,
-                          struct hot_files *files, struct err *err)
+                          struct hot_files *files, struct gpu_use *gpus, struct err *err)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
@@ -110,7 +123,7 @@ static int scan_processes(const char *root, struct sample *sample, const struct 
 			continue;
 		uint32_t owner = owner_of(sample, members, &process);
 		if (owner != UINT32_MAX)
-			add_process(root, sample, files, owner, &process);
+			add_process(root, sample, files, gpus, owner, &process);
 	}
 	closedir(folder);
 	return 0;
@@ -125,6 +138,7 @@ static void clear_answers(struct sample *sample)
 		owner->complete = true;
 		owner->anon_bytes = owner->hot_file_bytes = owner->file_bytes = owner->own_bytes = 0;
 		owner->cpu_us = 0;
+		memset(owner->gpu_bytes, 0, sizeof owner->gpu_bytes);
 	}
 }
 
@@ -133,6 +147,7 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 {
 	struct hot_files files;
 	struct members *members;
+	struct gpu_use *gpus = NULL;
 
 	clear_answers(sample);
 	if (sample->owners == 0)
@@ -140,7 +155,12 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 	members = xmalloc(sizeof *members);
 	find_members(root, mounts, sample, members);
 	hot_files_open(&files, root, sample);
-	int rc = scan_processes(root, sample, members, &files, err);
+	if (sample->topology && sample->topology->devices > 0) {
+		gpus = xmalloc(sizeof *gpus);
+		gpu_use_open(gpus, root, sample->topology);
+	}
+	int rc = scan_processes(root, sample, members, &files, gpus, err);
+	free(gpus);
 	hot_files_close(&files, sample);
 	free(members);
 	for (uint32_t i = 0; i < sample->owners; i++)

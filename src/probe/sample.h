@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "probe/topology.h"
 
 /*
  * sample - one reading of the machine's memory, whole and by owner.
@@ -19,7 +20,8 @@
  * MemAvailable is F1 of the kernel's si_mem_available()). An owner's bytes are
  * exactly the classes U counts: RssAnon + RssShmem + VmSwap + hot file pages
  * (mapped weights of an engine that computes on the CPU), each inode once over
- * all owners. GPU bytes come with the memory layer.
+ * all owners. What GPUs hold for it stands apart, by pool:
+ * of system RAM it is in U, and in no class of the process.
  */
 enum { SAMPLE_OWNERS_MAX = 64, SAMPLE_FILES_MAX = 8 };
 
@@ -34,11 +36,15 @@ struct sample_owner {
 	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap */
 	int64_t hot_file_bytes;   /* resident mapped pages of `files`, each inode once */
 	int64_t file_bytes;       /* RssFile in all, for display */
-	int64_t own_bytes;        /* anon + hot_file: what the ledger counts */
+	int64_t own_bytes;        /* anon + hot_file: what the ledger counts of the host's use */
+	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* held by GPUs for it */
 	int64_t cpu_us;           /* utime + stime */
 };
 
 struct sample {
+	/* asked */
+	const struct topology *topology; /* whose GPUs are looked at; NULL = none */
+	/* answered */
 	int64_t total_bytes;      /* MemTotal */
 	int64_t available_bytes;  /* MemAvailable */
 	int64_t free_bytes;       /* MemFree */

@@ -120,6 +120,41 @@ static void a_machine_without_files_is_an_error(void **state)
 	assert_non_null(strstr(err.text, "meminfo"));
 }
 
+/* A client on two descriptors counts once; what lies in the carve-out and what in the RAM stand apart. */
+static void bytes_of_the_gpu_belong_to_their_owner(void **state)
+{
+	static struct topology topology;
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(topology_find(tree("strix-halo-busy"), &topology, &err), 0);
+	assert_int_equal(topology.kind, TOPOLOGY_AMD_GTT);
+	sample = (struct sample){ .topology = &topology, .owners = 1, .owner = { { .pgid = 800 } } };
+	assert_int_equal(sample_read(tree("strix-halo-busy"), &sample, &err), 0);
+	assert_int_equal(sample.owner[0].gpu_bytes[0], 51 * GIB);
+	assert_int_equal(sample.owner[0].gpu_bytes[1], 100 * MIB);
+	assert_true(sample.owner[0].complete);
+	/* Without a topology nobody looks at descriptors. */
+	sample.topology = NULL;
+	assert_int_equal(sample_read(tree("strix-halo-busy"), &sample, &err), 0);
+	assert_int_equal(sample.owner[0].gpu_bytes[0], 0);
+}
+
+static void a_unified_device_is_told_by_nvml(void **state)
+{
+	static struct topology topology;
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(topology_find(tree("gb10-loaded"), &topology, &err), 0);
+	sample = (struct sample){ .topology = &topology, .owners = 1, .owner = { { .pgid = 501 } } };
+	assert_int_equal(sample_read(tree("gb10-loaded"), &sample, &err), 0);
+	assert_int_equal(sample.owner[0].gpu_bytes[0], topology.calls.nvml[0].process[0].used_bytes);
+	assert_true(sample.owner[0].gpu_bytes[0] > 37 * GIB);
+}
+
 static void reserves_follow_the_size(void **state)
 {
 	struct sample sample = { .total_bytes = 8 * GIB };
@@ -224,6 +259,8 @@ int main(void)
 		cmocka_unit_test(limits_of_cgroup2_and_large_pages),
 		cmocka_unit_test(a_container_whose_path_is_elsewhere),
 		cmocka_unit_test(a_machine_without_files_is_an_error),
+		cmocka_unit_test(bytes_of_the_gpu_belong_to_their_owner),
+		cmocka_unit_test(a_unified_device_is_told_by_nvml),
 		cmocka_unit_test(reserves_follow_the_size),
 		cmocka_unit_test(damaged_machines_do_no_harm),
 	};
