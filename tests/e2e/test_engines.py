@@ -6,8 +6,10 @@ import base64
 import dataclasses
 import http.client
 import re
+import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 import typing
@@ -255,3 +257,43 @@ def test_a_picture_of_no_sensible_size_is_the_engine_s_own_answer(start):
     answer = draw(daemon, "m", "1000000000x1000000000")
     assert answer.status >= 400 and answer.text
     assert draw(daemon, "m").status == 200
+
+
+# ---- any program, and another protocol ----
+
+ECHO = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.headers.get("Upgrade") != "websocket":
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(101)
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Upgrade", "websocket")
+        self.end_headers()
+        while data := self.connection.recv(65536):
+            self.connection.sendall(data.upper())
+        self.close_connection = True
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_a_websocket_loads_its_model_and_counts_as_running(start, tmp_path):
+    (tmp_path / "echo.py").write_text(ECHO)
+    daemon = start({"m": {"engine": "command", "cmd": f"{sys.executable} {tmp_path}/echo.py ${{PORT}}",
+                          "health": "/health", "footprint": "64MiB"}})
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as client:
+        client.sendall(b"GET /upstream/m/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+                       b"Upgrade: websocket\r\nSec-WebSocket-Key: x\r\n\r\n")
+        head = client.recv(65536)
+        assert head.startswith(b"HTTP/1.1 101 ") and b"Upgrade: websocket" in head
+        for word in (b"one", b"two"):
+            client.sendall(word)
+            assert client.recv(100) == word.upper()
+        assert models(daemon)["m"]["running"] == 1
+    wait_for("the end to be seen", lambda: models(daemon)["m"]["running"] == 0)
+    assert state(daemon, "m") == "idle"
