@@ -60,18 +60,40 @@ static void print_sizes(const json_t *pool)
 		       units_size(size, json_int(pool, rows[i].key)), rows[i].what);
 }
 
+/* Every reading of the pool, what it was used as, and why. */
 static void print_views(const json_t *pool)
 {
-	char size[UNITS_TEXT];
+	static const char *const columns[] = { "READING", ">BYTES", "USED AS", "WHY", NULL };
+	struct buf out = BUF_INIT;
+	struct table table;
 	const json_t *view;
 	size_t i;
 
-	json_array_foreach(json_object_get(pool, "views"), i,
-	                   view) if (strcmp(json_text(view, "used_as"), "cap") == 0)
+	table_begin(&table, columns);
+	json_array_foreach(json_object_get(pool, "views"), i, view)
 	{
-		printf("  %-10s %10s  cap: ", "", units_size(size, json_int(view, "bytes")));
-		cli_put(json_text(view, "name"));
-		putchar('\n');
+		table_add(&table, "%s", json_text(view, "name"));
+		table_add_size(&table, json_int(view, "bytes"));
+		table_add(&table, "%s", json_text(view, "used_as"));
+		table_add(&table, "%s", json_text(view, "why"));
+	}
+	table_end(&table, &out);
+	printf("\n%s\n", buf_cstr(&out));
+	buf_release(&out);
+}
+
+static void print_runtimes(const json_t *runtimes)
+{
+	char size[UNITS_TEXT];
+	const char *name;
+	json_t *runtime;
+
+	json_object_foreach((json_t *)runtimes, name, runtime)
+	{
+		int64_t bytes = json_int(runtime, "allocatable_bytes");
+		bool there = json_array_size(json_object_get(runtime, "devices")) > 0;
+		if (there || strcmp(name, "cpu") == 0)
+			printf("%s could take %s now\n", name, units_size(size, bytes));
 	}
 }
 
@@ -106,6 +128,7 @@ static void print_memory(const json_t *memory)
 		print_sizes(pool);
 		print_views(pool);
 	}
+	print_runtimes(json_object_get(memory, "runtimes"));
 	print_owners(json_object_get(memory, "owners"));
 	json_array_foreach(json_object_get(memory, "warnings"), i, warning)
 	{

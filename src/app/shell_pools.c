@@ -43,7 +43,8 @@ void shell_fill_pools(const struct shell *shell, struct event_machine *machine)
 
 	machine->pools = t->pools;
 	for (uint32_t i = 0; i < t->pools; i++)
-		machine->pool[i] = (struct pool_spec){ t->pool[i].size_bytes, t->pool[i].reserve_bytes };
+		machine->pool[i] =
+		        (struct pool_spec){ t->pool[i].size_bytes, t->pool[i].reserve_bytes };
 	machine->pool[0].reserve_bytes = shell->reserve_bytes;
 	machine->views = 0;
 	for (uint32_t i = 0; i < t->views && machine->views < VIEWS_MAX; i++) {

@@ -60,7 +60,7 @@ struct xe_regions {
 
 enum {
 	AMDGPU_DEVICE_INFO = 0x16,
-	AMDGPU_FUSION = 1,            /* of ids_flags: an APU */
+	AMDGPU_FUSION = 1, /* of ids_flags: an APU */
 	AMDGPU_IDS_FLAGS_OFFSET = 136,
 	XE_QUERY_REGIONS = 1,
 	XE_CLASS_VRAM = 1,
@@ -91,11 +91,13 @@ static void ask_amdgpu(const struct card *card, int fd, struct calls *calls)
 	apu->apu = flags & AMDGPU_FUSION;
 }
 
-static void take_regions(const struct card *card, const struct xe_regions *regions, size_t bytes, struct calls *calls)
+static void take_regions(const struct card *card, const struct xe_regions *regions, size_t bytes,
+                         struct calls *calls)
 {
 	size_t most = (bytes - sizeof *regions) / sizeof regions->region[0];
 
-	for (size_t i = 0; i < regions->count && i < most && calls->regions < CALLS_REGIONS_MAX; i++) {
+	for (size_t i = 0; i < regions->count && i < most && calls->regions < CALLS_REGIONS_MAX;
+	     i++) {
 		const struct xe_region *region = &regions->region[i];
 		struct calls_region *to = &calls->region[calls->regions++];
 		str_copy(to->card, sizeof to->card, str_from(card->name));

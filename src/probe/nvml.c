@@ -39,7 +39,8 @@ struct nvml {
 };
 
 /* A function of the library by name; POSIX has functions come as object pointers. */
-#define FIND(library, member, symbol) memcpy(&(member), &(void *){ dlsym(library, symbol) }, sizeof(void *))
+#define FIND(library, member, symbol)                                                              \
+	memcpy(&(member), &(void *){ dlsym(library, symbol) }, sizeof(void *))
 
 static bool find_all(void *library, struct nvml *nvml)
 {
@@ -69,7 +70,8 @@ static bool is_worth_asking(void)
 		if (!strchr(entry->d_name, ':'))
 			continue;
 		any = true;
-		snprintf(name, sizeof name, "%s/%s/power/runtime_status", folder_name, entry->d_name);
+		snprintf(name, sizeof name, "%s/%s/power/runtime_status", folder_name,
+		         entry->d_name);
 		int length = lines_read_all("", name, text, sizeof text);
 		awake = awake || length <= 0 || !str_starts(str_from(text), "suspended");
 	}
@@ -98,7 +100,8 @@ static void add_process(struct calls_nvml *gpu, const struct nvml_process *proce
 		return;
 	}
 	if (gpu->processes < CALLS_PROCESSES_MAX)
-		gpu->process[gpu->processes++] = (struct calls_process){ (pid_t)process->pid, used };
+		gpu->process[gpu->processes++] =
+		        (struct calls_process){ (pid_t)process->pid, used };
 }
 
 static void ask_processes(call_processes *call, nvml_device device, struct calls_nvml *gpu)
