@@ -1,6 +1,8 @@
 /* Which devices there are and which memories they bring. */
 #include "probe/topology_parts.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,12 +174,21 @@ static bool file_has(const char *root, const char *file, const char *word)
 	return length > 0 && strstr(text, word);
 }
 
+/* NvMap is what makes a Jetson; where its counters are hidden, the system on chip tells. */
 static bool is_jetson(const char *root, const struct topology *t)
 {
+	static const char *const chips[] = { "Orin", "Xavier", "Tegra", "Thor", "Jetson" };
+
+	for (uint32_t i = 0; i < t->calls.nvmls; i++)
+		for (size_t j = 0; j < sizeof chips / sizeof chips[0]; j++)
+			if (strstr(t->calls.nvml[i].name, chips[j]))
+				return true;
 	return t->mem.nvmap_used >= 0 ||
 	       file_has(root, "/proc/device-tree/compatible", "nvidia,tegra") ||
 	       file_has(root, "/sys/firmware/devicetree/base/compatible", "nvidia,tegra") ||
-	       file_has(root, "/proc/device-tree/model", "Jetson");
+	       file_has(root, "/proc/device-tree/model", "Jetson") ||
+	       file_has(root, "/proc/sys/kernel/osrelease", "tegra") ||
+	       topology_is_there(root, "/sys/kernel/debug/nvmap/iovmm/clients");
 }
 
 static bool is_x86(const char *root)
@@ -214,15 +225,43 @@ static bool is_node_without_cpus(const char *root, uint32_t node)
 	       str_trim(str_from(text)).length <= 1 && (text[0] == '\0' || text[0] == '\n');
 }
 
+/* The nodes that the driver says are its devices', as bits. */
+static uint64_t nodes_of_driver(const char *root)
+{
+	char path[PATH_MAX], text[256];
+	struct dirent *entry;
+	uint64_t nodes = 0;
+	int64_t node;
+	int length = snprintf(path, sizeof path, "%s/proc/driver/nvidia/gpus", root);
+
+	DIR *folder = length > 0 && (size_t)length < sizeof path ? opendir(path) : NULL;
+	while (folder && (entry = readdir(folder))) {
+		char name[320];
+		snprintf(name, sizeof name, "/proc/driver/nvidia/gpus/%s/numa_status",
+		         entry->d_name);
+		if (entry->d_name[0] == '.' || lines_read_all(root, name, text, sizeof text) <= 0)
+			continue;
+		const char *at = strstr(text, "Node:");
+		if (at && lines_number(str_from(at + 5), &node, NULL) && node > 0 &&
+		    node < NODES_MOST)
+			nodes |= UINT64_C(1) << node;
+	}
+	if (folder)
+		closedir(folder);
+	return nodes;
+}
+
 /* Nodes of memory that have no processors: on a machine with NVIDIA's devices they are theirs. */
 static uint32_t add_hbm(const char *root, struct topology *t)
 {
 	struct meminfo mem;
 	char name[32];
+	uint64_t told = nodes_of_driver(root);
 	uint32_t found = 0;
 
 	for (uint32_t node = 0; node < NODES_MOST; node++) {
-		if (!is_node_without_cpus(root, node) || meminfo_read_node(root, node, &mem) < 0)
+		bool theirs = told ? told >> node & 1 : is_node_without_cpus(root, node);
+		if (!theirs || meminfo_read_node(root, node, &mem) < 0)
 			continue;
 		snprintf(name, sizeof name, "hbm-node%u", node);
 		uint32_t at = t->pools;

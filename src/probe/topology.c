@@ -52,6 +52,13 @@ int64_t topology_number(const char *root, const char *name)
 	return lines_number(str_from(text), &value, NULL) ? value : -1;
 }
 
+bool topology_is_there(const char *root, const char *name)
+{
+	char text[8];
+
+	return lines_read_all(root, name, text, sizeof text) >= 0;
+}
+
 /* TTM of the kernel, or of AMD's own driver package, which names its module otherwise. */
 static void read_limits(const char *root, struct topology *t)
 {

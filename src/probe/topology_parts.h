@@ -37,6 +37,9 @@ static inline bool is_near(int64_t bytes, int64_t of, int percent)
 /* A number of a file below root, -1 where there is none. */
 int64_t topology_number(const char *root, const char *name);
 
+/* Is there such a file, whatever it holds? */
+bool topology_is_there(const char *root, const char *name);
+
 void topology_warn(struct topology *t, const char *code, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
