@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "app/dirs.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "core/arbiter.h"
@@ -33,6 +34,23 @@ static int64_t file_bytes(const struct conf_model *model)
 	return model->file && stat(model->file, &st) == 0 ? st.st_size : 0;
 }
 
+/* stat(2) of a program as exec would find it: a name without a slash is sought in PATH. */
+static bool stat_program(const char *program, struct stat *out)
+{
+	char path[DIR_PATH_MAX];
+	struct str rest = str_from(getenv("PATH"));
+
+	if (strchr(program, '/') || !rest.data)
+		return stat(program, out) == 0;
+	while (rest.data) {
+		struct str folder = str_cut(rest, ':', &rest);
+		int length = snprintf(path, sizeof(path), "%.*s/%s", STR_ARG(folder), program);
+		if (length > 0 && (size_t)length < sizeof(path) && stat(path, out) == 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * What was measured holds for this engine started this way. The program stands
  * for its build by path, size and time of change, as a file does.
@@ -45,7 +63,7 @@ static uint64_t build_key(const struct conf_model *model)
 
 	buf_printf(&text, "%s %lld %lld %s %d", program, (long long)model->slots,
 	           (long long)model->context_max, model->kv_type, (int)model->kv);
-	if (stat(program, &st) == 0)
+	if (stat_program(program, &st))
 		buf_printf(&text, " %lld %lld", (long long)st.st_size,
 		           (long long)st.st_mtim.tv_sec);
 	for (size_t i = 0; i < model->args.count; i++)
