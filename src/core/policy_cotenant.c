@@ -19,6 +19,8 @@
 #include "core/regret.h"
 #include "core/start.h"
 
+enum { COLD_MAX = 24 }; /* cold models that are weighed at a time */
+
 static const double age_s = 400;         /* a request gains 1 in this time */
 static const double batching = 0.15;
 static const double worth_busy = 5;      /* weighted waiting per regret, before busy ones go */
@@ -199,16 +201,31 @@ static double lateness(const struct arbiter *a, const struct model *model)
 	return most;
 }
 
+/* A first look that costs little; those who may be overdue come first, so that none is overlooked. */
+static double first_look(const struct arbiter *a, const struct model *model)
+{
+	double age = request_waited_s(a, model_head(a, model));
+	double worth = (double)model->waits_weight / (habit_load_s(model) + 1) + age / age_s;
+
+	return age > overdue_s[PRIORITY_INTERACTIVE] ? worth + 1e6 + age : worth;
+}
+
+/* Cold models that somebody waits for, by what loading them would be worth. */
 static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 {
 	static const struct removal nobody = { 0 };
-	uint32_t count = 0;
+	struct offer looked[OFFERS_MAX];
+	uint32_t seen = 0, count = 0;
 
 	MODELS_STIRRING(a, model) {
 		if (!place_wants_load(a, model) || !model->queue.count)
 			continue;
-		struct offer offer = { .model = model, .worth = batch_worth(a, model, &nobody) };
-		offer_put(offers, &count, &offer);
+		struct offer offer = { .model = model, .worth = first_look(a, model) };
+		offer_put(looked, &seen, &offer);
+	}
+	for (uint32_t i = 0; i < seen && i < COLD_MAX; i++) {
+		looked[i].worth = batch_worth(a, looked[i].model, &nobody);
+		offer_put(offers, &count, &looked[i]);
 	}
 	return count;
 }
