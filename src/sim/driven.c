@@ -12,7 +12,8 @@
 #include "core/arbiter.h"
 #include "sim/study.h"
 
-enum { ROWS = 16384, OUT = 64, NOBODY = UINT32_MAX };
+enum { ROWS = 16384, OUT = 64 };
+#define NOBODY UINT32_MAX
 
 #define READ_AHEAD 0.8 /* of the disk's speed */
 

@@ -38,7 +38,7 @@ static int read_number(sqlite3 *handle, const char *sql, int64_t *out)
 
 int db_migrate(sqlite3 *handle, const struct migration *migrations, int version, struct err *err)
 {
-	int64_t from;
+	int64_t from = 0;
 	int code = read_number(handle, "PRAGMA user_version", &from);
 
 	for (int64_t step = from; code == SQLITE_OK && step < version; step++) {

@@ -272,8 +272,8 @@ static void answers_of_any_shape_are_taken(void **state)
 {
 	static const char *const texts[] = { "{}", "[]", "{\"models\": 3, \"owners\": {}, \"pools\": [1, null, {}]}",
 		                             "{\"models\": [null, {}, {\"name\": 3, \"load\": {}, \"slots\": \"x\"}]}",
-		                             "{\"owners\": [{\"kind\": \"new\", \"claim_bytes\": -5}],"
-		                             " \"decisions\": [{}]}" };
+		                             ("{\"owners\": [{\"kind\": \"new\", \"claim_bytes\": -5}],"
+		                              " \"decisions\": [{}]}") };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

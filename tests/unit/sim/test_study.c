@@ -64,8 +64,8 @@ static void test_what_is_no_world_is_refused(void **state)
 		"{\"machine\": {\"physical_gb\": 0}}",
 		"{\"machine\": {\"physical_gb\": 1}, \"models\": [{\"base_gb\": -1}]}",
 		"{\"machine\": {\"physical_gb\": 1}, \"models\": [], \"sessions\": [[1, []]]}",
-		"{\"machine\": {\"physical_gb\": 1}, \"models\": [{\"base_gb\": 1}],"
-		" \"sessions\": [[1, [[7, 0, 1, 0, 1, 1]]]]}",
+		("{\"machine\": {\"physical_gb\": 1}, \"models\": [{\"base_gb\": 1}],"
+		 " \"sessions\": [[1, [[7, 0, 1, 0, 1, 1]]]]}"),
 	};
 	struct scene scene;
 	struct err err;
