@@ -20,7 +20,7 @@ static const struct cli_verb verb_serve = {
 	.operands = "",
 	.summary = "run the daemon",
 	.help = "Runs the daemon in the foreground: it listens, starts engines as requests need them,\n"
-	        "and makes room by what was used longest ago. SIGTERM drains and ends it; SIGHUP reads\n"
+	        "and makes room by what will be missed least. SIGTERM drains and ends it; SIGHUP reads\n"
 	        "the configuration again.\n\n"
 	        "Examples:\n"
 	        "  cotenant serve -f cotenant.yaml\n"

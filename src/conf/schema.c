@@ -91,7 +91,8 @@ static const struct section compact_section = { .title = "memory.compact", .fiel
 static const struct field memory_fields[] = {
 	{ "limit", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_limit_bytes), .min = 1, .max = LARGEST,
 	  .fallback = "auto",
-	  .help = "Never claim more than this for models. auto: what the machine has." },
+	  .help = "Claim no more than this for models; one that is alone may be tried on less than "
+	          "its estimate. auto: what the machine has." },
 	{ "margin", FIELD_PERCENT, LIVE, FIELD_AUTO, CONF(memory_margin_permille), .max = 900,
 	  .fallback = "auto",
 	  .help = "Kept free when a model is let in. auto: as much as measurements have been off." },

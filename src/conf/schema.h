@@ -55,7 +55,7 @@ enum field_flag {
 
 enum field_effect {
 	EFFECT_LIVE,    /* takes effect at once */
-	EFFECT_DRAIN,   /* the model is drained and starts anew */
+	EFFECT_DRAIN,   /* from the model's next load */
 	EFFECT_RESTART, /* the daemon must be restarted */
 };
 
