@@ -138,7 +138,7 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 
 	/* Speech and pictures have no context that anybody could choose. */
 	spec->context_tokens =
-		spec->engine_kind == CONF_ENGINE_LLAMA_SERVER ? (uint32_t)context : 0;
+	        spec->engine_kind == CONF_ENGINE_LLAMA_SERVER ? (uint32_t)context : 0;
 	set_host_bytes(&spec->base, estimate->base_bytes);
 	set_host_bytes(&spec->per_request, estimate->per_request_bytes);
 	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes
@@ -156,6 +156,24 @@ static void use_declared(struct model_spec *spec, int64_t bytes)
 	set_host_bytes(&spec->lower, bytes / 10 * 7);
 }
 
+/* An engine that is not there is no reason to stop another for it. */
+static int check_program(const struct conf_model *model, struct err *err)
+{
+	const char *program =
+	        model->engine_path ? model->engine_path : conf_engine_name(model->engine);
+	struct stat st;
+
+	if (model->engine == CONF_ENGINE_COMMAND)
+		program = model->cmd_argv.count ? model->cmd_argv.items[0] : "";
+	bool is_relative = strchr(program, '/') && program[0] != '/';
+	if (!*program || is_relative || strstr(program, "${") || stat_program(program, &st))
+		return 0;
+	return err_set(err, -ENOENT,
+	               "the engine's program %s was not found%s; try: its full path under %s",
+	               program, program[0] == '/' ? "" : " in PATH",
+	               model->engine == CONF_ENGINE_COMMAND ? "cmd" : "engines");
+}
+
 void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
                        struct catalogue_row *row)
 {
@@ -166,11 +184,11 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 	fill_from_conf(model, &row->spec);
 	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = (uint32_t)context;
-	int code = 0;
+	int code = check_program(model, &err);
 	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
 	                model->engine == CONF_ENGINE_WHISPER_SERVER ||
 	                model->engine == CONF_ENGINE_SD_SERVER;
-	if (model->file && is_known)
+	if (code == 0 && model->file && is_known)
 		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,
