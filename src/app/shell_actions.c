@@ -4,6 +4,7 @@
  */
 #include "app/shell.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,8 @@ static void spawn(struct shell *shell, const struct action *action)
 	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]),
 	         str_from(err.text));
 	row->gone = true;
-	push_exited(shell, action->instance, FAIL_LOAD_FAILED, true);
+	/* -EAGAIN: a keeper that died is being replaced; the next try will find the new one. */
+	push_exited(shell, action->instance, FAIL_LOAD_FAILED, code != -EAGAIN);
 }
 
 /* A measured load, kept beside what was predicted: this is what estimates are judged by. */
