@@ -223,7 +223,15 @@ static void put_refusal(const struct decision *d, const char *verb, const char *
 		buf_printf(out, " after ");
 		put_time(out, d->wait_us);
 	}
-	buf_printf(out, ", %s", ended_how(d->fail));
+	if (d->fail == FAIL_DEADLINE && d->load_us > 0) {
+		buf_printf(out, ", its deadline cannot be met: a load takes at least ");
+		put_time(out, d->load_us);
+	} else {
+		buf_printf(out, ", %s", ended_how(d->fail));
+	}
+	const char *what = d->fail == FAIL_DEADLINE ? waits_for(d->reason) : NULL;
+	if (what)
+		buf_printf(out, "; it waited for %s", what);
 	put_numbers(d, out);
 }
 

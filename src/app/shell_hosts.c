@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/progress.h"
+#include "api/sentence.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -127,6 +128,19 @@ static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uin
 	}
 }
 
+/* What the model did meanwhile is why it did not answer. */
+static void explain_state(const struct shell *shell, uint32_t model, char *out, uint32_t out_bytes)
+{
+	struct model_view view;
+	struct buf text = BUF_INIT;
+
+	if (!arbiter_model(shell->arbiter, model, &view))
+		return;
+	model_text(&view, shell_now_us(), &text);
+	str_copy(out, out_bytes, buf_str(&text));
+	buf_release(&text);
+}
+
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes)
 {
 	struct shell *shell = ctx;
@@ -134,6 +148,10 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 	out[0] = '\0';
 	if (model >= shell->catalogue.count)
 		return;
+	if (fail == FAIL_DEADLINE) {
+		explain_state(shell, model, out, out_bytes);
+		return;
+	}
 	if (fail != FAIL_LOAD_FAILED && fail != FAIL_BACKING_OFF && fail != FAIL_ENGINE_DIED)
 		return;
 	const char *file = shell->catalogue.rows[model].error;

@@ -94,6 +94,7 @@ static void refuse(struct arbiter *a, struct id id, const struct request_spec *s
 	decision.fail = refusal->fail;
 	decision.request = spec->sequence;
 	decision.wait_us = waited_us;
+	decision.load_us = refusal->load_us;
 	if (refusal->weighed)
 		decision_weighed(a, &decision, &refusal->verdict);
 	decision_record(a, &decision);
@@ -121,6 +122,33 @@ void request_reject(struct arbiter *a, struct request *request, const struct ref
 	dequeue(a, request);
 	free_row(a, request);
 	refuse(a, id, &spec, waited, refusal);
+}
+
+/* The least that a load of it takes, by what loads took; half, for its file may be cached. 0: unknown. */
+static int64_t least_load_us(const struct arbiter *a, const struct model *model)
+{
+	if (model_resident(a, model) || !model->learned.loads)
+		return 0;
+	return model->learned.load_us / 2;
+}
+
+void request_expire(struct arbiter *a, struct request *request)
+{
+	struct model *model = model_of(a, request);
+	struct refusal refusal = {
+		.fail = FAIL_DEADLINE,
+		.reason = model_reason(a, model),
+		.load_us = least_load_us(a, model),
+	};
+
+	assert(request->state == REQUEST_WAITING);
+	if (a->now >= request->deadline_at)
+		refusal.load_us = 0;
+	else if (a->now + refusal.load_us < request->deadline_at) {
+		due_set_request(a, request, request->deadline_at);
+		return;
+	}
+	request_reject(a, request, &refusal);
 }
 
 void request_done(struct arbiter *a, struct request *request)
@@ -309,7 +337,9 @@ static struct request *take_row(struct arbiter *a, struct id id, const struct re
 	if (spec->kind != REQUEST_INFER)
 		request->spec.need = (struct amount){ 0 };
 	a->requests_live++;
-	due_set_request(a, request, request->deadline_at);
+	bool loads = spec->kind == REQUEST_INFER && timed;
+	int64_t ahead = loads ? least_load_us(a, model_row(a, spec->model)) : 0;
+	due_set_request(a, request, request->deadline_at - ahead);
 	return request;
 }
 

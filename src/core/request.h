@@ -18,6 +18,7 @@ struct refusal {
 	uint32_t fail;   /* enum fail; FAIL_NONE: none */
 	uint32_t reason; /* enum reason */
 	int64_t retry_after_us;
+	int64_t load_us; /* DEADLINE: what its load would take at least, longer than is left; 0: it passed */
 	bool weighed;    /* verdict is valid */
 	struct verdict verdict;
 };
@@ -29,6 +30,11 @@ void request_ended(struct arbiter *a, struct request *request, enum fail fail);
 
 void request_dispatch(struct arbiter *a, struct instance *instance, struct request *request);
 void request_cancel(struct arbiter *a, struct request *request, enum fail fail);
+/*
+ * A waiting one whose deadline is due, or cannot be met any more: it is rejected. One that has got its
+ * model meanwhile waits on for the deadline itself.
+ */
+void request_expire(struct arbiter *a, struct request *request);
 void request_reject(struct arbiter *a, struct request *request, const struct refusal *refusal);
 void request_done(struct arbiter *a, struct request *request);
 

@@ -39,12 +39,12 @@ static bool cut(struct arbiter *a)
 
 static void expire_request(struct arbiter *a, struct request *request)
 {
-	struct refusal refusal = { .fail = FAIL_DEADLINE };
-
-	if (request->state == REQUEST_RUNNING)
-		request_cancel(a, request, FAIL_DEADLINE);
+	if (request->state == REQUEST_WAITING)
+		request_expire(a, request);
+	else if (a->now < request->deadline_at)
+		due_set_request(a, request, request->deadline_at);
 	else
-		request_reject(a, request, &refusal);
+		request_cancel(a, request, FAIL_DEADLINE);
 }
 
 static bool expire(struct arbiter *a)

@@ -206,15 +206,25 @@ void answer_whole(struct client *client, int status, const char *content_type, s
 
 void answer_failure(struct client *client, enum api api, const struct failure *failure)
 {
+	answer_failure_with(client, api, failure, NULL, 0);
+}
+
+void answer_failure_with(struct client *client, enum api api, const struct failure *failure,
+                         const struct head_field *more, uint32_t more_count)
+{
 	struct buf body = BUF_INIT;
 	char seconds[16];
-	struct head_field extra = { STR("x-should-retry"), STR("false") };
+	struct head_field extra[EXTRA_MAX] = { { STR("x-should-retry"), STR("false") } };
+	uint32_t count = 1;
 
+	assert(more_count < EXTRA_MAX);
 	if (failure->retry_after_s > 0) {
 		snprintf(seconds, sizeof(seconds), "%d", failure->retry_after_s);
-		extra = (struct head_field){ STR("Retry-After"), str_from(seconds) };
+		extra[0] = (struct head_field){ STR("Retry-After"), str_from(seconds) };
 	}
+	for (uint32_t i = 0; i < more_count; i++)
+		extra[count++] = more[i];
 	failure_body(&body, api, failure);
-	answer_whole(client, failure->status, "application/json", buf_str(&body), &extra, 1);
+	answer_whole(client, failure->status, "application/json", buf_str(&body), extra, count);
 	buf_release(&body);
 }

@@ -37,6 +37,9 @@ void answer_break(struct client *client);
 void answer_whole(struct client *client, int status, const char *content_type, struct str body,
                   const struct head_field *extra, uint32_t extra_count);
 void answer_failure(struct client *client, enum api api, const struct failure *failure);
+/* ... with a few fields more. */
+void answer_failure_with(struct client *client, enum api api, const struct failure *failure,
+                         const struct head_field *more, uint32_t more_count);
 
 /* Can an event of ours be put into what was begun? (Not where the length is fixed.) */
 bool answer_is_open(const struct client *client);

@@ -27,6 +27,7 @@ static void read_facts(struct exchange *exchange)
 	}
 	if (facts->has_stream)
 		exchange->may_stream = facts->stream;
+	exchange->conversation = facts->conversation;
 	intake_forget_facts(&exchange->intake);
 }
 
@@ -194,6 +195,9 @@ static void on_verdict(void *owner, struct id ticket, const struct action *actio
 		relay_start(exchange);
 		return;
 	}
+	/* A deadline is for the first byte: what has begun in time may end. */
+	if (action->type == ACTION_CANCEL && action->fail == FAIL_DEADLINE && exchange->first_byte_at_us)
+		return;
 	if (action->type == ACTION_REJECT) {
 		exchange->ticket = ID_NONE; /* the arbiter ended it and knows */
 		exchange->decision = action->decision.sequence;
@@ -208,14 +212,31 @@ static uint32_t key_index(const struct exchange *exchange)
 	return exchange->key ? (uint32_t)(exchange->key - exchange->conf->keys) + 1 : 0;
 }
 
+/*
+ * The same words to another model, or under another key, are another conversation. Names and not
+ * indices, so that it is the same after a restart.
+ */
+static uint64_t conversation_of(const struct exchange *exchange)
+{
+	uint64_t model = str_hash(str_from(exchange_model(exchange)->name));
+	uint64_t key = exchange->key ? str_hash(str_from(exchange->key->name)) : 0;
+
+	if (!exchange->conversation)
+		return 0;
+	uint64_t hash = exchange->conversation ^ model * 3 ^ key * 5;
+	return hash ? hash : 1;
+}
+
 static void set_class(struct exchange *exchange, struct request_spec *spec)
 {
 	const struct conf_model *model = exchange_model(exchange);
 	const struct conf_key *key = exchange->key;
 	struct str method = str_from(method_text(exchange->method));
 
-	spec->priority = model->priority;
-	spec->weight_milli = model->weight_milli;
+	spec->priority = exchange->priority_asked < PRIORITY_COUNT ? exchange->priority_asked
+	                                                           : model->priority;
+	spec->weight_milli = exchange->weight_asked_milli ? exchange->weight_asked_milli
+	                                                  : model->weight_milli;
 	if (key && spec->priority < key->priority_max)
 		spec->priority = key->priority_max;
 	if (key && spec->weight_milli > key->weight_max_milli)
@@ -242,6 +263,7 @@ static void work(struct exchange *exchange)
 		.model = exchange->model,
 		.kind = REQUEST_INFER,
 		.key = key_index(exchange),
+		.conversation = conversation_of(exchange),
 		.deadline_at_us = exchange->deadline_us
 			? exchange->arrived_at_us + exchange->deadline_us : INT64_MAX,
 	};

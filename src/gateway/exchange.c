@@ -63,6 +63,8 @@ static void end_with(struct exchange *exchange, enum fail fail, const struct fai
 {
 	struct client *client = exchange->client;
 	enum api api = exchange->shape->api;
+	struct head_field fields[OWN_FIELDS_MAX];
+	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
 
 	if (!client) {
 		conclude(exchange, fail, exchange->status);
@@ -74,8 +76,9 @@ static void end_with(struct exchange *exchange, enum fail fail, const struct fai
 		answer_break(client);
 		return;
 	}
+	uint32_t count = relay_own_fields(exchange, fields, texts);
 	conclude(exchange, fail, failure->status);
-	answer_failure(client, api, failure);
+	answer_failure_with(client, api, failure, fields, count);
 }
 
 void exchange_fail(struct exchange *exchange, enum fail fail, const struct action *action)
@@ -233,6 +236,8 @@ void exchange_take(struct client *client, const struct reception *reception)
 	exchange->foreign_page = reception->who.foreign_page;
 	exchange->upgrade = head->upgrade;
 	exchange->deadline_us = reception->deadline_us;
+	exchange->priority_asked = reception->priority;
+	exchange->weight_asked_milli = reception->weight_milli;
 	exchange->sign_at_us = INT64_MAX;
 	exchange->arrived_at_us = boot_now_us();
 	exchange->asked = reception->model;

@@ -47,6 +47,9 @@ struct exchange {
 	bool is_look;
 	bool returned;               /* it came back from an engine that was gone, once */
 	int64_t deadline_us;         /* from arrival; 0 = none */
+	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
+	uint32_t weight_asked_milli; /* 0 = not said */
+	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
 	struct buf head;             /* for the engine, but for its end */
 	struct str engine_path;      /* within `path` */
 	struct intake intake;
@@ -101,6 +104,13 @@ void exchange_return(struct exchange *exchange);
 void relay_start(struct exchange *exchange);
 /* The client took what was pending. */
 void relay_drained(struct exchange *exchange);
+/*
+ * What it waited for and by which decision it got through, or did not: X-Cotenant-Wait-Ms, -Load-Ms,
+ * -Decision. Returns how many were written; the values lie in `texts`.
+ */
+enum { OWN_FIELDS_MAX = 4, OWN_VALUE_BYTES = REQUEST_ID_BYTES };
+uint32_t relay_own_fields(const struct exchange *exchange, struct head_field fields[OWN_FIELDS_MAX],
+                          char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES]);
 /* Bytes for the engine, of a protocol that is not ours. */
 void relay_tunnel(struct exchange *exchange, struct str bytes);
 /* The client's alarm: a sign of life, a deadline, or a client that takes nothing. */

@@ -10,6 +10,7 @@
 #include "http/url.h"
 
 enum { DEADLINE_MIN_MS = 1000, DEADLINE_MAX_MS = 24 * 3600 * 1000 };
+enum { WEIGHT_MIN_MILLI = 100, WEIGHT_MAX = 1000 };
 
 static void refuse(struct client *client, enum api api, const struct failure *failure)
 {
@@ -113,6 +114,39 @@ static bool read_deadline(const struct message *head, struct reception *receptio
 	return true;
 }
 
+/* The last word of this request on its own class; the key bounds it later. */
+static bool read_priority(const struct message *head, struct reception *reception)
+{
+	static const char *const names[PRIORITY_COUNT] = { "interactive", "normal", "background", "batch" };
+	struct str text = message_header(head, "X-Cotenant-Priority");
+
+	reception->priority = PRIORITY_COUNT;
+	if (!text.data)
+		return true;
+	for (uint32_t i = 0; i < PRIORITY_COUNT; i++)
+		if (str_is(text, names[i]))
+			reception->priority = i;
+	return reception->priority != PRIORITY_COUNT;
+}
+
+/* Digits, and behind a point at most three. */
+static bool read_weight(const struct message *head, struct reception *reception)
+{
+	struct str fraction, whole = str_cut(message_header(head, "X-Cotenant-Weight"), '.', &fraction);
+	uint64_t units = 0, thousandths = 0;
+
+	if (!whole.data)
+		return true;
+	if (!str_to_u64(whole, &units) || units > WEIGHT_MAX ||
+	    (fraction.data && (fraction.length > 3 || !str_to_u64(fraction, &thousandths))))
+		return false;
+	for (size_t digits = fraction.length; digits < 3; digits++)
+		thousandths *= 10;
+	uint64_t milli = units * 1000 + thousandths;
+	reception->weight_milli = (uint32_t)milli;
+	return milli >= WEIGHT_MIN_MILLI && milli <= WEIGHT_MAX * 1000;
+}
+
 /* The model's name where the path or the query holds it. */
 static char *name_in_head(const struct message *head, const struct api_shape *shape)
 {
@@ -146,6 +180,12 @@ static bool is_acceptable(struct client *client, const struct message *head,
 	if (!read_deadline(head, reception))
 		failure_set(&failure, 400, "bad_deadline",
 		            "X-Cotenant-Deadline must be milliseconds, from 1000 to 86400000");
+	else if (!read_priority(head, reception))
+		failure_set(&failure, 400, "bad_priority",
+		            "X-Cotenant-Priority must be interactive, normal, background or batch");
+	else if (!read_weight(head, reception))
+		failure_set(&failure, 400, "bad_weight",
+		            "X-Cotenant-Weight must be a number from 0.1 to 1000, with at most three digits behind the point");
 	else if (head->content_length > most)
 		failure_set(&failure, 413, "body_too_large",
 		            "the body is larger than %s ('bodies: each' in cotenant.yaml)",

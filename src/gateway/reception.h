@@ -23,6 +23,8 @@ struct reception {
 	bool form;             /* ... a form with files, */
 	char boundary[MULTIPART_BOUNDARY_MAX + 1]; /* divided by this; "" = by nothing that is known */
 	int64_t deadline_us;   /* from arrival; 0 = none */
+	uint32_t priority;     /* asked for; PRIORITY_COUNT = not said */
+	uint32_t weight_milli; /* asked for; 0 = not said */
 	char *model;           /* named in path or query; NULL: not there. The taker's to free */
 };
 

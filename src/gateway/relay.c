@@ -10,7 +10,7 @@
 
 #include "base/units.h"
 
-enum { ERROR_BYTES_MAX = 64 * 1024, EXTRA_MAX = 4, VALUE_BYTES = REQUEST_ID_BYTES };
+enum { ERROR_BYTES_MAX = 64 * 1024 };
 enum { KEPT_MIN = 2, KEPT_MAX = 64 };
 
 /* ---- alarms ---- */
@@ -115,25 +115,25 @@ void relay_drained(struct exchange *exchange)
 
 /* ---- the answer's head ---- */
 
-static void add_ms(struct head_field *field, char text[VALUE_BYTES], const char *name, int64_t us)
+static void add_ms(struct head_field *field, char text[OWN_VALUE_BYTES], const char *name, int64_t us)
 {
-	snprintf(text, VALUE_BYTES, "%lld", (long long)(us / US_PER_MS));
+	snprintf(text, OWN_VALUE_BYTES, "%lld", (long long)(us / US_PER_MS));
 	*field = (struct head_field){ str_from(name), str_from(text) };
 }
 
-/* What it waited for and by which decision it got through. */
-static uint32_t own_fields(const struct exchange *exchange, struct head_field fields[EXTRA_MAX],
-                           char texts[EXTRA_MAX][VALUE_BYTES])
+uint32_t relay_own_fields(const struct exchange *exchange, struct head_field fields[OWN_FIELDS_MAX],
+                          char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES])
 {
 	const struct gateway_host *host = &exchange->gateway->host;
+	bool dispatched = exchange->dispatched_at_us != 0;
+	int64_t until_us = dispatched ? exchange->dispatched_at_us : boot_now_us();
 	uint32_t count = 0;
 
-	if (exchange->is_look)
+	if (exchange->is_look || exchange->stage == STAGE_READING)
 		return 0;
-	add_ms(&fields[count], texts[count], "X-Cotenant-Wait-Ms",
-	       exchange->dispatched_at_us - exchange->arrived_at_us);
+	add_ms(&fields[count], texts[count], "X-Cotenant-Wait-Ms", until_us - exchange->arrived_at_us);
 	count++;
-	if (host->load_us) {
+	if (host->load_us && dispatched) {
 		add_ms(&fields[count], texts[count], "X-Cotenant-Load-Ms",
 		       host->load_us(host->ctx, exchange->instance, exchange->arrived_at_us));
 		count++;
@@ -149,13 +149,13 @@ static uint32_t own_fields(const struct exchange *exchange, struct head_field fi
 static void write_own_fields(struct exchange *exchange)
 {
 	enum stream_form form = exchange->shape->stream;
-	struct head_field fields[EXTRA_MAX];
-	char texts[EXTRA_MAX][VALUE_BYTES];
+	struct head_field fields[OWN_FIELDS_MAX];
+	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
 	struct buf line = BUF_INIT, comment = BUF_INIT;
 
 	if (form != STREAM_SSE && form != STREAM_ANTHROPIC)
 		return;
-	uint32_t count = own_fields(exchange, fields, texts);
+	uint32_t count = relay_own_fields(exchange, fields, texts);
 	for (uint32_t i = 0; i < count; i++)
 		buf_printf(&line, "%s%.*s: %.*s", i ? ", " : "", STR_ARG(fields[i].name),
 		           STR_ARG(fields[i].value));
@@ -205,8 +205,8 @@ static void begin_tunnel(struct exchange *exchange)
 static void on_head(void *ctx, const struct message *head, enum body_kind kind, int64_t length)
 {
 	struct exchange *exchange = ctx;
-	struct head_field fields[EXTRA_MAX];
-	char texts[EXTRA_MAX][VALUE_BYTES];
+	struct head_field fields[OWN_FIELDS_MAX];
+	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
 	bool streams = is_event_stream(exchange, head);
 
 	buf_release(&exchange->head); /* nothing is tried again from here on */
@@ -224,7 +224,7 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	stream_reader_init(&exchange->reader, streams ? exchange->shape->stream : STREAM_NONE);
 	if (!exchange->client)
 		return;
-	uint32_t count = own_fields(exchange, fields, texts);
+	uint32_t count = relay_own_fields(exchange, fields, texts);
 	answer_relay(exchange->client, head, kind, length, fields, count);
 	if (kind == BODY_TUNNEL)
 		begin_tunnel(exchange);

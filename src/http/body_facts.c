@@ -24,6 +24,8 @@ static const char *const keys[] = {
 	"input_prefix",
 	"input_suffix",
 	"input_extra",
+	"instructions",
+	[BODY_KEY_ROLE] = "role",
 };
 _Static_assert(sizeof(keys) / sizeof(keys[0]) == BODY_KEY_COUNT, "each key has its name");
 
@@ -36,7 +38,7 @@ enum body_key body_key_find(struct str name, bool in_options)
 {
 	if (in_options)
 		return str_is(name, "num_predict") ? BODY_KEY_OPTIONS_NUM_PREDICT : BODY_KEY_OTHER;
-	for (int key = BODY_KEY_MODEL; key < BODY_KEY_COUNT; key++)
+	for (int key = BODY_KEY_MODEL; key <= BODY_KEY_LAST_PROMPT; key++)
 		if (keys[key] && str_is(name, keys[key]))
 			return (enum body_key)key;
 	return BODY_KEY_OTHER;

@@ -40,10 +40,11 @@ struct body_facts {
 	enum keep_alive_wish keep_alive;
 	/*
 	 * Of the values of messages, prompt, input, system, tools, content, query,
-	 * documents, suffix, input_prefix, input_suffix and input_extra: a token is
-	 * at least a byte, so this bounds them from above.
+	 * documents, suffix, input_prefix, input_suffix, input_extra and instructions:
+	 * a token is at least a byte, so this bounds them from above.
 	 */
 	uint64_t prompt_bytes;
+	uint64_t conversation; /* hash of how it begins (opening.h); 0 = nothing to tell it by */
 };
 
 /* The keys that matter; names in body_facts.c. */
@@ -57,7 +58,13 @@ enum body_key {
 	BODY_KEY_FIRST_REPLY,
 	BODY_KEY_LAST_REPLY = BODY_KEY_FIRST_REPLY + 4,
 	BODY_KEY_FIRST_PROMPT,
-	BODY_KEY_LAST_PROMPT = BODY_KEY_FIRST_PROMPT + 11,
+	BODY_KEY_MESSAGES = BODY_KEY_FIRST_PROMPT,
+	BODY_KEY_PROMPT,
+	BODY_KEY_INPUT,
+	BODY_KEY_SYSTEM,
+	BODY_KEY_INSTRUCTIONS = BODY_KEY_FIRST_PROMPT + 12,
+	BODY_KEY_LAST_PROMPT = BODY_KEY_INSTRUCTIONS,
+	BODY_KEY_ROLE, /* of a message */
 	BODY_KEY_COUNT,
 };
 

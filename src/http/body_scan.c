@@ -68,15 +68,31 @@ static bool level_is_read(const struct body_scan *scan)
 	       (scan->depth == 2 && scan->outer_key == BODY_KEY_OPTIONS && in_object(scan));
 }
 
+/* Is this the object of one message: what tells whose it is? */
+static bool is_message(const struct body_scan *scan)
+{
+	return scan->depth == 3 && in_object(scan) &&
+	       (scan->outer_key == BODY_KEY_MESSAGES || scan->outer_key == BODY_KEY_INPUT);
+}
+
+/* Is a conversation known again by this value of the top level? */
+static bool opens_conversation(enum body_key key)
+{
+	return (key >= BODY_KEY_MESSAGES && key <= BODY_KEY_SYSTEM) || key == BODY_KEY_INSTRUCTIONS;
+}
+
 /* --- ends of keys and values --- */
 
 static void key_ended(struct body_scan *scan)
 {
+	struct str text = { scan->text, scan->length };
+
 	scan->state = STATE_COLON;
 	scan->key = BODY_KEY_OTHER;
+	if (is_message(scan) && !scan->too_long && str_is(text, "role"))
+		scan->key = BODY_KEY_ROLE;
 	if (!level_is_read(scan))
 		return;
-	struct str text = { scan->text, scan->length };
 	enum body_key key = scan->too_long ? BODY_KEY_OTHER : body_key_find(text, scan->depth == 2);
 	if (key != BODY_KEY_OTHER && (scan->seen >> key & 1)) {
 		fail(scan, "this key comes twice");
@@ -93,12 +109,20 @@ static void value_ended(struct body_scan *scan, uint64_t end)
 
 	scan->state = scan->depth == 0 ? STATE_DONE : STATE_AFTER_VALUE;
 	scan->capturing = false;
-	if (scan->depth == 0 || !level_is_read(scan) || key == BODY_KEY_OTHER)
+	if (scan->depth == 0 || key == BODY_KEY_OTHER)
 		return;
+	struct str text = { scan->text, scan->length };
 	scan->key = BODY_KEY_OTHER;
+	if (key == BODY_KEY_ROLE)
+		scan->opening.of_user = scan->kind == BODY_VALUE_STRING && !scan->too_long &&
+		                        str_is(text, "user");
+	if (!level_is_read(scan))
+		return;
+	if (opens_conversation(key))
+		scan->facts.conversation ^= opening_value_end(&scan->opening);
 	struct body_value value = {
 		.kind = (enum body_value_kind)scan->kind,
-		.text = { scan->text, scan->length },
+		.text = text,
 		.too_long = scan->too_long,
 		.at = scan->value_at,
 		.length = end - scan->value_at,
@@ -135,6 +159,8 @@ static void close_container(struct body_scan *scan)
 	if (scan->depth == 1) {
 		scan->key = scan->outer_key;
 		scan->outer_key = BODY_KEY_OTHER;
+	} else if (scan->depth == 2) {
+		opening_message(&scan->opening);
 	}
 	value_ended(scan, scan->offset + 1);
 }
@@ -148,10 +174,13 @@ static void begin_text(struct body_scan *scan, bool capturing)
 
 static void begin_string(struct body_scan *scan, bool is_key)
 {
-	bool is_wanted = is_key ? level_is_read(scan)
-	                        : scan->key == BODY_KEY_MODEL || scan->key == BODY_KEY_KEEP_ALIVE;
+	bool is_wanted = is_key ? level_is_read(scan) || is_message(scan)
+	                        : scan->key == BODY_KEY_MODEL || scan->key == BODY_KEY_KEEP_ALIVE ||
+	                                  scan->key == BODY_KEY_ROLE;
 
 	begin_text(scan, is_wanted);
+	if (!is_key)
+		opening_string(&scan->opening);
 	scan->is_key = is_key;
 	scan->kind = BODY_VALUE_STRING;
 	scan->state = STATE_STRING;
@@ -168,6 +197,8 @@ static void capture(struct body_scan *scan, const char *bytes, size_t count)
 {
 	size_t limit = scan->is_key ? BODY_KEY_MAX : BODY_MODEL_MAX;
 
+	if (!scan->is_key)
+		opening_text(&scan->opening, bytes, count);
 	if (!scan->capturing)
 		return;
 	if (count > limit - scan->length) {
@@ -191,6 +222,8 @@ static void begin_value(struct body_scan *scan, char c)
 {
 	if (scan->depth == 1)
 		scan->value_at = scan->offset;
+	if (scan->depth == 1 && opens_conversation((enum body_key)scan->key))
+		opening_value(&scan->opening, scan->key);
 	switch (c) {
 	case '{':
 		open_container(scan, true);

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "http/body_facts.h"
+#include "http/opening.h"
 
 /*
  * body_scan - reads a JSON request body as it arrives, without making a tree.
@@ -43,6 +44,7 @@ struct body_scan {
 	uint8_t key, outer_key; /* whose value is being read: here, and at the top level */
 	uint8_t kind;           /* of that value */
 	bool is_key, capturing, too_long;
+	struct opening opening;
 	char text[BODY_MODEL_MAX];
 };
 

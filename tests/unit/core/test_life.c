@@ -388,6 +388,40 @@ static void sleep_brings_nothing_due(void **state)
 	rig_close(&rig);
 }
 
+/* What is known to take longer to load than is left is refused while there is time to ask elsewhere. */
+static void a_deadline_that_a_load_cannot_meet_is_refused_early(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig_add(&rig, 0, 6);
+	rig_add(&rig, 1, 6);
+	rig_ask(&rig, 0);
+	rig_spawned(&rig, 0);
+	rig_wait(&rig, 20);
+	rig_ready(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 6, true, false);
+	rig_sample(&rig, 6);
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn a, dispatch 1 a, stop a");
+	rig_exit(&rig, 0, false);
+	rig_gone(&rig, 0);
+	rig_load(&rig, 1);
+	rig_expect(&rig, "spawn b, dispatch 2 b");
+
+	rig_ask_as(&rig, 0, (struct request_spec){ .deadline_at_us = rig.now + 5 * SEC });
+	rig_expect(&rig, "reject 3 deadline");
+	assert_true(rig.reject.decision.load_us == 10 * SEC);
+	rig_ask_as(&rig, 0, (struct request_spec){ .deadline_at_us = rig.now + 15 * SEC });
+	rig_wait(&rig, 4);
+	rig_expect(&rig, "");
+	rig_wait(&rig, 2);
+	rig_expect(&rig, "reject 4 deadline");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +441,7 @@ int main(void)
 		cmocka_unit_test(an_idle_model_goes_after_its_time),
 		cmocka_unit_test(a_queue_is_bounded),
 		cmocka_unit_test(a_deadline_ends_a_request_wherever_it_is),
+		cmocka_unit_test(a_deadline_that_a_load_cannot_meet_is_refused_early),
 		cmocka_unit_test(sleep_brings_nothing_due),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,14 @@ static const struct {
 	  413, { "body_too_large", "8.00 MiB" } },
 	{ "bad deadline", POST_HEAD("/v1/completions") "X-Cotenant-Deadline: 5\r\n" BODY("2", "{}"),
 	  400, { "bad_deadline" } },
+	{ "bad priority", POST_HEAD("/v1/completions") "X-Cotenant-Priority: high\r\n" BODY("2", "{}"),
+	  400, { "bad_priority", "interactive, normal, background or batch" } },
+	{ "weight of none", POST_HEAD("/v1/completions") "X-Cotenant-Weight: 0.099\r\n" BODY("2", "{}"),
+	  400, { "bad_weight", "from 0.1" } },
+	{ "weight of much", POST_HEAD("/v1/completions") "X-Cotenant-Weight: 1000.001\r\n" BODY("2", "{}"),
+	  400, { "bad_weight" } },
+	{ "weight of nothing", POST_HEAD("/v1/completions") "X-Cotenant-Weight: -1\r\n" BODY("2", "{}"),
+	  400, { "bad_weight" } },
 	{ "an engine's own change", POST_HEAD("/slots/0?action=erase&model=chat") "\r\n", 403,
 	  { "admin_needed" } },
 	{ "path tricks", "GET /v1/../x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, { "bad_path" } },
@@ -313,6 +321,22 @@ static void test_a_key_may_use_its_models_alone_and_caps_their_priority(void **s
 	assert_int_equal(world.specs[0].priority, PRIORITY_BACKGROUND);
 	assert_int_equal(world.specs[0].weight_milli, 500);
 	assert_int_equal(world.specs[0].key, 1);
+	hang_up(caller);
+
+	/* What it asks for itself is bounded alike; less may be asked for. */
+	caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\nX-Cotenant-Priority: interactive\r\n"
+	            "X-Cotenant-Weight: 3\r\n" BODY("30", CHAT("chat")));
+	TURN_UNTIL(&world, world.requests == 2);
+	assert_int_equal(world.specs[world.waiting_count - 1].priority, PRIORITY_BACKGROUND);
+	assert_int_equal(world.specs[world.waiting_count - 1].weight_milli, 500);
+	hang_up(caller);
+	caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\nX-Cotenant-Priority: batch\r\n"
+	            "X-Cotenant-Weight: 0.25\r\n" BODY("30", CHAT("chat")));
+	TURN_UNTIL(&world, world.requests == 3);
+	assert_int_equal(world.specs[world.waiting_count - 1].priority, PRIORITY_BATCH);
+	assert_int_equal(world.specs[world.waiting_count - 1].weight_milli, 250);
 	hang_up(caller);
 
 	caller = ask(&world, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");

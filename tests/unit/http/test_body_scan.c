@@ -212,6 +212,40 @@ static void a_large_body_in_small_pieces_takes_time_by_its_size(void **state)
 	assert_true(scan.facts.prompt_bytes == 16 * 1024 * 1024 + 2);
 }
 
+static uint64_t conversation_of(const char *body)
+{
+	assert_true(scan_by_byte(str_from(body)));
+	uint64_t by_byte = scan.facts.conversation;
+	assert_true(scan_whole(str_from(body)));
+	assert_true(scan.facts.conversation == by_byte);
+	return by_byte;
+}
+
+#define SYSTEM "{\"role\":\"system\",\"content\":\"Be brief.\"},"
+#define USER(text) "{\"content\":\"" text "\",\"role\":\"user\"}"
+#define SAID ",{\"role\":\"assistant\",\"content\":\"Yes.\"}," USER("And then?")
+
+static void a_conversation_is_known_by_how_it_begins(void **state)
+{
+	uint64_t first = conversation_of("{\"messages\":[" SYSTEM USER("Hello") "]}");
+	(void)state;
+
+	assert_true(first != 0);
+	assert_true(conversation_of("{\"model\":\"m\", \"messages\" : [" SYSTEM USER("H\\u0065llo") SAID "]}") == first);
+	assert_true(conversation_of("{\"messages\":[" SYSTEM USER("Hallo") SAID "]}") != first);
+	assert_true(conversation_of("{\"messages\":[" USER("Hello") SAID "]}") != first);
+	/* The system's text beside the messages counts, wherever it stands. */
+	uint64_t apart = conversation_of("{\"system\":\"Be brief.\",\"messages\":[" USER("Hello") "]}");
+	assert_true(conversation_of("{\"messages\":[" USER("Hello") SAID "],\"system\":\"Be brief.\"}") == apart);
+	assert_true(conversation_of("{\"messages\":[" USER("Hello") "],\"system\":\"Be long.\"}") != apart);
+	/* Parts of a message, and a text alone. */
+	uint64_t parts = conversation_of("{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]}");
+	assert_true(conversation_of("{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}" SAID "]}") == parts);
+	assert_true(conversation_of("{\"prompt\":\"Once\"}") != conversation_of("{\"prompt\":\"Twice\"}"));
+	assert_true(conversation_of("{\"model\":\"m\",\"tools\":[\"x\"],\"messages\":[]}") == 0);
+	assert_true(conversation_of("{\"messages\":[{\"role\":{\"role\":\"user\"},\"role\":7,\"content\":\"a\"}]}") != 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_name_that_two_readers_may_read_differently_is_refused),
 		cmocka_unit_test(limits_are_exact),
 		cmocka_unit_test(strings_are_skipped_at_every_alignment),
+		cmocka_unit_test(a_conversation_is_known_by_how_it_begins),
 		cmocka_unit_test(a_large_body_in_small_pieces_takes_time_by_its_size),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
