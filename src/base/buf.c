@@ -71,16 +71,22 @@ void buf_append_char(struct buf *buf, char c)
 
 void buf_printf(struct buf *buf, const char *format, ...)
 {
+	enum { USUAL = 128 };
 	va_list args;
 
+	/* Into what is free; only what does not fit is written twice. */
+	char *at = buf_reserve(buf, USUAL);
+	size_t room = buf->capacity - buf->end;
 	va_start(args, format);
-	int length = vsnprintf(NULL, 0, format, args);
+	int length = vsnprintf(at, room, format, args);
 	va_end(args);
 	assert(length >= 0);
-	char *at = buf_reserve(buf, (size_t)length + 1);
-	va_start(args, format);
-	vsnprintf(at, (size_t)length + 1, format, args);
-	va_end(args);
+	if ((size_t)length >= room) {
+		at = buf_reserve(buf, (size_t)length + 1);
+		va_start(args, format);
+		vsnprintf(at, (size_t)length + 1, format, args);
+		va_end(args);
+	}
 	buf_commit(buf, (size_t)length);
 }
 

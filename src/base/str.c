@@ -2,16 +2,6 @@
 
 #include <string.h>
 
-struct str str_from(const char *text)
-{
-	return text ? (struct str){ text, strlen(text) } : (struct str){ NULL, 0 };
-}
-
-bool str_equal(struct str a, struct str b)
-{
-	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
-}
-
 static char lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -25,23 +15,6 @@ bool str_equal_nocase(struct str a, struct str b)
 		if (lower(a.data[i]) != lower(b.data[i]))
 			return false;
 	return true;
-}
-
-bool str_is(struct str a, const char *text)
-{
-	return str_equal(a, str_from(text));
-}
-
-bool str_starts(struct str a, const char *prefix)
-{
-	size_t length = strlen(prefix);
-	return a.length >= length && str_is((struct str){ a.data, length }, prefix);
-}
-
-bool str_ends(struct str a, const char *suffix)
-{
-	size_t length = strlen(suffix);
-	return a.length >= length && str_is((struct str){ a.data + a.length - length, length }, suffix);
 }
 
 static bool is_blank(char c)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * str - a borrowed piece of text: a pointer and a length, no terminator.
@@ -21,12 +22,38 @@ struct str {
 /* For printf("%.*s", STR_ARG(s)); texts over INT_MAX are not printed this way. */
 #define STR_ARG(s) (int)(s).length, (s).data
 
-struct str str_from(const char *text);
-bool str_equal(struct str a, struct str b);
+/*
+ * Those that compare are inline, so that the length of a literal is the compiler's to
+ * count: names of fields and keys are compared a thousand times in a request.
+ */
+static inline struct str str_from(const char *text)
+{
+	return text ? (struct str){ text, strlen(text) } : (struct str){ NULL, 0 };
+}
+
+static inline bool str_equal(struct str a, struct str b)
+{
+	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static inline bool str_is(struct str a, const char *text)
+{
+	return str_equal(a, str_from(text));
+}
+
+static inline bool str_starts(struct str a, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	return a.length >= length && memcmp(a.data, prefix, length) == 0;
+}
+
+static inline bool str_ends(struct str a, const char *suffix)
+{
+	size_t length = strlen(suffix);
+	return a.length >= length && memcmp(a.data + a.length - length, suffix, length) == 0;
+}
+
 bool str_equal_nocase(struct str a, struct str b); /* ASCII only */
-bool str_is(struct str a, const char *text);
-bool str_starts(struct str a, const char *prefix);
-bool str_ends(struct str a, const char *suffix);
 struct str str_trim(struct str a); /* blanks and tabs at both ends */
 
 /*

@@ -94,8 +94,20 @@ static const struct {
 	{ "/sdcpp/**", { .api = API_SD, .place = MODEL_IN_JSON, .model_optional = true } },
 };
 
+/* Most patterns are told apart before their first "*", without looking for segments. */
+static bool begins_otherwise(struct str path, const char *pattern)
+{
+	size_t same = 0;
+
+	while (same < path.length && path.data[same] == pattern[same] && pattern[same] != '*')
+		same++;
+	return same < path.length && pattern[same] != '*' && pattern[same] != '\0';
+}
+
 static bool matches(struct str path, const char *pattern)
 {
+	if (begins_otherwise(path, pattern))
+		return false;
 	struct str rest = { path.data, path.length };
 	struct str expected = str_from(pattern);
 

@@ -10,53 +10,53 @@ enum {
 	DROP_BOTH = DROP_TO_ENGINE | DROP_TO_CLIENT,
 };
 
+#define ONE(literal, flags) { { "" literal, sizeof(literal) - 1 }, flags, false }
+#define FAMILY(literal, flags) { { "" literal, sizeof(literal) - 1 }, flags, true }
 static const struct {
-	const char *name; /* ends with '-': a whole family */
+	struct str name;
 	int flags;
+	bool is_family; /* all that begin with it */
 } dropped[] = {
 	/* Of one connection. */
-	{ "connection", DROP_BOTH },
-	{ "keep-alive", DROP_BOTH },
-	{ "proxy-connection", DROP_BOTH },
-	{ "te", DROP_BOTH },
-	{ "trailer", DROP_BOTH },
-	{ "transfer-encoding", DROP_BOTH },
-	{ "upgrade", DROP_BOTH },
-	{ "http2-settings", DROP_TO_ENGINE },
-	{ "expect", DROP_TO_ENGINE },
+	ONE("connection", DROP_BOTH),
+	ONE("keep-alive", DROP_BOTH),
+	ONE("proxy-connection", DROP_BOTH),
+	ONE("te", DROP_BOTH),
+	ONE("trailer", DROP_BOTH),
+	ONE("transfer-encoding", DROP_BOTH),
+	ONE("upgrade", DROP_BOTH),
+	ONE("http2-settings", DROP_TO_ENGINE),
+	ONE("expect", DROP_TO_ENGINE),
 	/* Said by us. */
-	{ "content-length", DROP_BOTH },
-	{ "host", DROP_TO_ENGINE },
-	{ "x-cotenant-", DROP_BOTH },
-	{ "access-control-", DROP_BOTH },
+	ONE("content-length", DROP_BOTH),
+	ONE("host", DROP_TO_ENGINE),
+	FAMILY("x-cotenant-", DROP_BOTH),
+	FAMILY("access-control-", DROP_BOTH),
 	/* The client's own. */
-	{ "authorization", DROP_TO_ENGINE | CREDENTIAL },
-	{ "x-api-key", DROP_TO_ENGINE | CREDENTIAL },
-	{ "api-key", DROP_TO_ENGINE | CREDENTIAL },
-	{ "cookie", DROP_TO_ENGINE },
-	{ "proxy-", DROP_TO_ENGINE },
-	{ "proxy-authenticate", DROP_TO_CLIENT },
+	ONE("authorization", DROP_TO_ENGINE | CREDENTIAL),
+	ONE("x-api-key", DROP_TO_ENGINE | CREDENTIAL),
+	ONE("api-key", DROP_TO_ENGINE | CREDENTIAL),
+	ONE("cookie", DROP_TO_ENGINE),
+	FAMILY("proxy-", DROP_TO_ENGINE),
+	ONE("proxy-authenticate", DROP_TO_CLIENT),
 	/* See the header for why. */
-	{ "origin", DROP_TO_ENGINE },
-	{ "accept-encoding", DROP_TO_ENGINE },
+	ONE("origin", DROP_TO_ENGINE),
+	ONE("accept-encoding", DROP_TO_ENGINE),
 };
-
-static bool names(const char *entry, struct str name)
-{
-	struct str text = str_from(entry);
-
-	if (str_ends(text, "-") && name.length > text.length)
-		name.length = text.length;
-	return str_equal_nocase(text, name);
-}
+#undef ONE
+#undef FAMILY
 
 static int drop_flags(struct str name)
 {
 	int flags = 0;
 
-	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-		if (names(dropped[i].name, name))
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++) {
+		struct str entry = dropped[i].name, lead = name;
+		if (dropped[i].is_family && lead.length > entry.length)
+			lead.length = entry.length;
+		if (lead.length == entry.length && str_equal_nocase(lead, entry))
 			flags |= dropped[i].flags;
+	}
 	return flags;
 }
 
@@ -85,13 +85,15 @@ static void write_length(struct buf *out, int64_t length)
 static void write_fields(struct buf *out, const struct message *message, int drop,
                          bool with_credentials)
 {
+	bool is_any_named = message_header(message, "connection").data != NULL;
+
 	for (uint32_t i = 0; i < message->field_count; i++) {
 		struct str name = message_name(message, i);
 		int flags = drop_flags(name);
 		bool is_allowed = with_credentials && (flags & CREDENTIAL);
 		if ((flags & drop) && !is_allowed)
 			continue;
-		if (message_header_has(message, "connection", name))
+		if (is_any_named && message_header_has(message, "connection", name))
 			continue;
 		write_field(out, name, message_value(message, i));
 	}

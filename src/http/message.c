@@ -40,16 +40,22 @@ struct str message_value(const struct message *message, uint32_t index)
 
 struct str message_header(const struct message *message, const char *name)
 {
+	struct str wanted = str_from(name);
+
 	for (uint32_t i = 0; i < message->field_count; i++)
-		if (str_equal_nocase(message_name(message, i), str_from(name)))
+		if (message->fields[i].name_length == wanted.length &&
+		    str_equal_nocase(message_name(message, i), wanted))
 			return message_value(message, i);
 	return (struct str){ NULL, 0 };
 }
 
 bool message_header_has(const struct message *message, const char *name, struct str token)
 {
+	struct str wanted = str_from(name);
+
 	for (uint32_t i = 0; i < message->field_count; i++) {
-		if (!str_equal_nocase(message_name(message, i), str_from(name)))
+		if (message->fields[i].name_length != wanted.length ||
+		    !str_equal_nocase(message_name(message, i), wanted))
 			continue;
 		for (struct str list = message_value(message, i); list.length > 0;)
 			if (str_equal_nocase(str_trim(str_cut(list, ',', &list)), token))

@@ -106,19 +106,21 @@ enum {
 
 enum { TOKENS_IN = 1, TOKENS_OUT };
 
+#define KEY(literal) { "" literal, sizeof(literal) - 1 }
 static const struct {
-	const char *name;
+	struct str name;
 	uint8_t counts;
 } count_keys[] = {
-	{ "prompt_tokens", TOKENS_IN }, /* OpenAI usage */
-	{ "completion_tokens", TOKENS_OUT },
-	{ "input_tokens", TOKENS_IN }, /* Anthropic, OpenAI responses */
-	{ "output_tokens", TOKENS_OUT },
-	{ "prompt_eval_count", TOKENS_IN }, /* Ollama */
-	{ "eval_count", TOKENS_OUT },
-	{ "tokens_evaluated", TOKENS_IN }, /* llama-server's own */
-	{ "tokens_predicted", TOKENS_OUT },
+	{ KEY("prompt_tokens"), TOKENS_IN }, /* OpenAI usage */
+	{ KEY("completion_tokens"), TOKENS_OUT },
+	{ KEY("input_tokens"), TOKENS_IN }, /* Anthropic, OpenAI responses */
+	{ KEY("output_tokens"), TOKENS_OUT },
+	{ KEY("prompt_eval_count"), TOKENS_IN }, /* Ollama */
+	{ KEY("eval_count"), TOKENS_OUT },
+	{ KEY("tokens_evaluated"), TOKENS_IN }, /* llama-server's own */
+	{ KEY("tokens_predicted"), TOKENS_OUT },
 };
+#undef KEY
 
 void stream_reader_init(struct stream_reader *reader, enum stream_form form)
 {
@@ -128,7 +130,7 @@ void stream_reader_init(struct stream_reader *reader, enum stream_form form)
 static uint8_t count_key(struct str name)
 {
 	for (size_t i = 0; i < sizeof(count_keys) / sizeof(count_keys[0]); i++)
-		if (str_is(name, count_keys[i].name))
+		if (str_equal(name, count_keys[i].name))
 			return count_keys[i].counts;
 	return 0;
 }
@@ -142,20 +144,59 @@ static void number_ended(struct stream_reader *reader)
 	reader->state = SEEK_QUOTE;
 }
 
-static void string_ended(struct stream_reader *reader)
+static void string_ended(struct stream_reader *reader, struct str name)
 {
-	bool fits = reader->length <= sizeof(reader->text);
-
-	reader->key = fits ? count_key((struct str){ reader->text, reader->length }) : 0;
+	reader->key = count_key(name);
 	reader->state = reader->key ? BEHIND_STRING : SEEK_QUOTE;
 }
 
-static void take_text(struct stream_reader *reader, char c)
+/* Bytes of a string up to the one that ends it, escapes, or breaks off the line. */
+static size_t plain_span(struct str bytes)
 {
-	if (reader->length < sizeof(reader->text))
-		reader->text[reader->length++] = c;
-	else
+	static const uint8_t stops[256] = { ['"'] = 1, ['\\'] = 1, ['\n'] = 1 };
+	size_t i = 0;
+
+	while (i < bytes.length && !stops[(uint8_t)bytes.data[i]])
+		i++;
+	return i;
+}
+
+static void keep_text(struct stream_reader *reader, struct str part)
+{
+	if (reader->length + part.length > sizeof(reader->text)) {
 		reader->length = sizeof(reader->text) + 1; /* too long for any key */
+		return;
+	}
+	memcpy(reader->text + reader->length, part.data, part.length);
+	reader->length += (uint8_t)part.length;
+}
+
+/*
+ * Inside a string: takes it up to its end, or all there is. A name is kept only
+ * where a read ended within it.
+ */
+static size_t take_string(struct stream_reader *reader, struct str bytes)
+{
+	struct str plain = { bytes.data, plain_span(bytes) };
+
+	if (plain.length == bytes.length) {
+		keep_text(reader, plain);
+		return plain.length;
+	}
+	char stop = bytes.data[plain.length];
+	if (stop == '\\') {
+		reader->length = sizeof(reader->text) + 1; /* our keys hold no escape */
+		reader->state = IN_STRING_ESCAPE;
+	} else if (stop == '\n') {
+		reader->state = SEEK_QUOTE; /* no JSON string spans lines */
+	} else if (reader->length == 0) {
+		string_ended(reader, plain);
+	} else {
+		keep_text(reader, plain);
+		bool fits = reader->length <= sizeof(reader->text);
+		string_ended(reader, fits ? (struct str){ reader->text, reader->length } : STR(""));
+	}
+	return plain.length + 1;
 }
 
 static void step(struct stream_reader *reader, char c)
@@ -176,17 +217,6 @@ static void step(struct stream_reader *reader, char c)
 	}
 	if (reader->state == IN_STRING_ESCAPE) {
 		reader->state = IN_STRING;
-		return;
-	}
-	if (reader->state == IN_STRING) {
-		if (c == '\\') {
-			reader->length = sizeof(reader->text) + 1; /* our keys hold no escape */
-			reader->state = IN_STRING_ESCAPE;
-		} else if (c == '"') {
-			string_ended(reader);
-		} else if (reader->length <= sizeof(reader->text)) {
-			take_text(reader, c);
-		}
 		return;
 	}
 	if (c == '"') {
@@ -212,30 +242,26 @@ static void keep_last(struct stream_reader *reader, struct str bytes)
 	reader->started = true;
 }
 
-/* Bytes from `at` that change nothing: up to the next quote, or inside a long string. */
-static size_t skip(const struct stream_reader *reader, const char *at, size_t count)
-{
-	size_t i = 0;
-
-	if (reader->state == SEEK_QUOTE) {
-		const char *quote = memchr(at, '"', count);
-		return quote ? (size_t)(quote - at) : count;
-	}
-	if (reader->state == IN_STRING && reader->length > sizeof(reader->text))
-		while (i < count && at[i] != '"' && at[i] != '\\' && at[i] != '\n')
-			i++;
-	return i;
-}
-
 void stream_reader_feed(struct stream_reader *reader, struct str bytes)
 {
 	if (bytes.length == 0)
 		return;
 	keep_last(reader, bytes);
-	for (size_t i = 0; i < bytes.length; i++) {
-		i += skip(reader, bytes.data + i, bytes.length - i);
-		if (i < bytes.length)
-			step(reader, bytes.data[i]);
+	while (bytes.length > 0) {
+		size_t taken = 1;
+		if (reader->state == IN_STRING) {
+			taken = take_string(reader, bytes);
+		} else if (reader->state == SEEK_QUOTE) {
+			const char *quote = memchr(bytes.data, '"', bytes.length);
+			if (!quote)
+				return;
+			taken = (size_t)(quote - bytes.data) + 1;
+			reader->length = 0;
+			reader->state = IN_STRING;
+		} else {
+			step(reader, bytes.data[0]);
+		}
+		bytes = (struct str){ bytes.data + taken, bytes.length - taken };
 	}
 }
 
