@@ -5,7 +5,6 @@
 #include "http/body.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "http/token.h"
 
@@ -230,10 +229,17 @@ const char *body_decoder_fault(const struct body_decoder *decoder)
 
 size_t chunk_head(char out[CHUNK_HEAD_MAX], uint64_t bytes)
 {
-	int length = snprintf(out, CHUNK_HEAD_MAX, "%llx\r\n", (unsigned long long)bytes);
+	static const char digits[] = "0123456789abcdef";
+	size_t length = 1;
 
-	assert(length > 0 && length < CHUNK_HEAD_MAX);
-	return (size_t)length;
+	/* By hand: printf would be a fifth of what a chunk costs. */
+	for (uint64_t rest = bytes >> 4; rest; rest >>= 4)
+		length++;
+	for (size_t i = length; i-- > 0; bytes >>= 4)
+		out[i] = digits[bytes & 15];
+	out[length++] = '\r';
+	out[length++] = '\n';
+	return length;
 }
 
 void chunk_append(struct buf *out, struct str data)
