@@ -353,48 +353,36 @@ static void bind_value(struct binder *binder, const struct field *field, void *b
 {
 	int64_t value;
 
-	switch (field->type) {
-	case FIELD_BOOL:
-	case FIELD_INT:
-	case FIELD_SIZE:
-	case FIELD_DURATION:
-	case FIELD_PERCENT:
-	case FIELD_DECIMAL:
-	case FIELD_CHOICE:
+	switch (field_shape(field)) {
+	case SHAPE_NUMBER:
 		if (number_bind(binder, field, node, &value))
 			field_set(field, base, value);
 		return;
-	case FIELD_WORD:
-	case FIELD_STRING:
-	case FIELD_PATH:
-	case FIELD_PROGRAM:
-		bind_string(binder, field, base, node);
+	case SHAPE_TEXT:
+		if (field->type == FIELD_JSON)
+			bind_object(binder, field, base, node);
+		else
+			bind_string(binder, field, base, node);
 		return;
-	case FIELD_STRINGS:
-	case FIELD_PATHS:
-	case FIELD_ARGS:
+	case SHAPE_TEXTS:
 		bind_strings(binder, field, base, node);
 		return;
-	case FIELD_PAIRS:
+	case SHAPE_PAIRS:
 		bind_pairs(binder, field, base, node);
 		return;
-	case FIELD_CONTEXT:
+	case SHAPE_CONTEXT:
 		bind_context(binder, field, base, node);
 		return;
-	case FIELD_JSON:
-		bind_object(binder, field, base, node);
-		return;
-	case FIELD_LISTEN:
+	case SHAPE_LISTENS:
 		bind_listens(binder, field, base, node);
 		return;
-	case FIELD_GROUP:
+	case SHAPE_SECTION:
 		bind_section(binder, field->section, field_at(field, base), node);
 		return;
-	case FIELD_LIST:
-	case FIELD_TABLE:
+	case SHAPE_SECTIONS:
 		bind_items(binder, field, base, node);
 		return;
-	case FIELD_OPAQUE:
+	case SHAPE_NONE:
 		bind_opaque(binder, node);
 		return;
 	}

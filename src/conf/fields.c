@@ -156,6 +156,24 @@ static bool arrays_equal(const struct field *field, const void *a, const void *b
 	return true;
 }
 
+enum field_shape field_shape(const struct field *field)
+{
+	static const enum field_shape shapes[] = {
+		[FIELD_BOOL] = SHAPE_NUMBER,      [FIELD_INT] = SHAPE_NUMBER,
+		[FIELD_SIZE] = SHAPE_NUMBER,      [FIELD_DURATION] = SHAPE_NUMBER,
+		[FIELD_PERCENT] = SHAPE_NUMBER,   [FIELD_DECIMAL] = SHAPE_NUMBER,
+		[FIELD_CHOICE] = SHAPE_NUMBER,    [FIELD_WORD] = SHAPE_TEXT,
+		[FIELD_STRING] = SHAPE_TEXT,      [FIELD_PATH] = SHAPE_TEXT,
+		[FIELD_PROGRAM] = SHAPE_TEXT,     [FIELD_JSON] = SHAPE_TEXT,
+		[FIELD_STRINGS] = SHAPE_TEXTS,    [FIELD_PATHS] = SHAPE_TEXTS,
+		[FIELD_ARGS] = SHAPE_TEXTS,       [FIELD_PAIRS] = SHAPE_PAIRS,
+		[FIELD_CONTEXT] = SHAPE_CONTEXT,  [FIELD_LISTEN] = SHAPE_LISTENS,
+		[FIELD_GROUP] = SHAPE_SECTION,    [FIELD_LIST] = SHAPE_SECTIONS,
+		[FIELD_TABLE] = SHAPE_SECTIONS,   [FIELD_OPAQUE] = SHAPE_NONE,
+	};
+	return shapes[field->type];
+}
+
 static bool contexts_equal(const struct conf_model *a, const struct conf_model *b)
 {
 	return a->context_min == b->context_min && a->context_max == b->context_max &&
@@ -166,38 +184,25 @@ bool field_equal(const struct field *field, const void *a, const void *b)
 {
 	const void *x = field_at(field, a), *y = field_at(field, b);
 
-	switch (field->type) {
-	case FIELD_BOOL:
-	case FIELD_INT:
-	case FIELD_SIZE:
-	case FIELD_DURATION:
-	case FIELD_PERCENT:
-	case FIELD_DECIMAL:
-	case FIELD_CHOICE:
+	switch (field_shape(field)) {
+	case SHAPE_NUMBER:
 		return field_get(field, a) == field_get(field, b) &&
 		       (!(field->flags & FIELD_NOTED) || field_noted(field, a) == field_noted(field, b));
-	case FIELD_WORD:
-	case FIELD_STRING:
-	case FIELD_PATH:
-	case FIELD_PROGRAM:
-	case FIELD_JSON:
+	case SHAPE_TEXT:
 		return text_equal(*(char *const *)x, *(char *const *)y);
-	case FIELD_STRINGS:
-	case FIELD_PATHS:
-	case FIELD_ARGS:
+	case SHAPE_TEXTS:
 		return strings_equal(x, y);
-	case FIELD_PAIRS:
+	case SHAPE_PAIRS:
 		return pairs_equal(x, y);
-	case FIELD_CONTEXT:
+	case SHAPE_CONTEXT:
 		return contexts_equal(a, b);
-	case FIELD_LISTEN:
+	case SHAPE_LISTENS:
 		return listens_equal(field, a, b);
-	case FIELD_GROUP:
+	case SHAPE_SECTION:
 		return section_equal(field->section, x, y);
-	case FIELD_LIST:
-	case FIELD_TABLE:
+	case SHAPE_SECTIONS:
 		return arrays_equal(field, a, b);
-	case FIELD_OPAQUE:
+	case SHAPE_NONE:
 		return true;
 	}
 	return true;
@@ -253,40 +258,27 @@ void field_free(const struct field *field, void *base)
 {
 	void *at = field_at(field, base);
 
-	switch (field->type) {
-	case FIELD_BOOL:
-	case FIELD_INT:
-	case FIELD_SIZE:
-	case FIELD_DURATION:
-	case FIELD_PERCENT:
-	case FIELD_DECIMAL:
-	case FIELD_CHOICE:
-	case FIELD_CONTEXT:
-	case FIELD_OPAQUE:
+	switch (field_shape(field)) {
+	case SHAPE_NUMBER:
+	case SHAPE_CONTEXT:
+	case SHAPE_NONE:
 		return;
-	case FIELD_WORD:
-	case FIELD_STRING:
-	case FIELD_PATH:
-	case FIELD_PROGRAM:
-	case FIELD_JSON:
+	case SHAPE_TEXT:
 		free(*(char **)at);
 		return;
-	case FIELD_STRINGS:
-	case FIELD_PATHS:
-	case FIELD_ARGS:
+	case SHAPE_TEXTS:
 		strings_free(at);
 		return;
-	case FIELD_PAIRS:
+	case SHAPE_PAIRS:
 		pairs_free(at);
 		return;
-	case FIELD_LISTEN:
+	case SHAPE_LISTENS:
 		listens_free(field_pointer(at), field_count(field, base));
 		return;
-	case FIELD_GROUP:
+	case SHAPE_SECTION:
 		section_free(field->section, at);
 		return;
-	case FIELD_LIST:
-	case FIELD_TABLE:
+	case SHAPE_SECTIONS:
 		array_free(field, base);
 		return;
 	}

@@ -26,40 +26,27 @@ static bool is_empty(const struct field *field, const void *base)
 
 	if (field->flags & (FIELD_HIDDEN | FIELD_UNBUILT))
 		return true; /* what is not built is as it is by default */
-	switch (field->type) {
-	case FIELD_BOOL:
-	case FIELD_INT:
-	case FIELD_SIZE:
-	case FIELD_DURATION:
-	case FIELD_PERCENT:
-	case FIELD_DECIMAL:
-	case FIELD_CHOICE:
+	switch (field_shape(field)) {
+	case SHAPE_NUMBER:
 		if (field->flags & FIELD_NOTED)
 			return !field_noted(field, base);
 		return !field->fallback && !(field->flags & FIELD_REQUIRED) && field_get(field, base) == 0;
-	case FIELD_WORD:
-	case FIELD_STRING:
-	case FIELD_PATH:
-	case FIELD_PROGRAM:
-	case FIELD_JSON:
+	case SHAPE_TEXT:
 		return *(char *const *)at == NULL;
-	case FIELD_STRINGS:
-	case FIELD_PATHS:
-	case FIELD_ARGS:
+	case SHAPE_TEXTS:
 		return ((const struct conf_strings *)at)->count == 0;
-	case FIELD_PAIRS:
+	case SHAPE_PAIRS:
 		return ((const struct conf_pairs *)at)->count == 0;
-	case FIELD_GROUP:
+	case SHAPE_SECTION:
 		FIELDS_EACH (child, field->section)
 			nothing &= is_empty(child, at);
 		return nothing;
-	case FIELD_LISTEN:
-	case FIELD_LIST:
-	case FIELD_TABLE:
+	case SHAPE_LISTENS:
+	case SHAPE_SECTIONS:
 		return field_count(field, base) == 0;
-	case FIELD_CONTEXT:
+	case SHAPE_CONTEXT:
 		return false;
-	case FIELD_OPAQUE:
+	case SHAPE_NONE:
 		return true;
 	}
 	return true;
@@ -233,49 +220,38 @@ static void print_value(struct printer *printer, const struct field *field, cons
 {
 	const void *at = field_at(field, base);
 
-	switch (field->type) {
-	case FIELD_BOOL:
-	case FIELD_INT:
-	case FIELD_SIZE:
-	case FIELD_DURATION:
-	case FIELD_PERCENT:
-	case FIELD_DECIMAL:
-		print_number(printer, field, field_get(field, base));
+	switch (field_shape(field)) {
+	case SHAPE_NUMBER:
+		if (field->type == FIELD_CHOICE)
+			print_word(printer, str_from(choice_of(field, base)->name));
+		else
+			print_number(printer, field, field_get(field, base));
 		return;
-	case FIELD_CHOICE:
-		print_word(printer, str_from(choice_of(field, base)->name));
+	case SHAPE_TEXT:
+		if (field->type == FIELD_JSON)
+			buf_append_str(printer->out, str_from(*(char *const *)at));
+		else
+			print_text(printer, field, *(char *const *)at);
 		return;
-	case FIELD_WORD:
-	case FIELD_STRING:
-	case FIELD_PATH:
-	case FIELD_PROGRAM:
-		print_text(printer, field, *(char *const *)at);
-		return;
-	case FIELD_STRINGS:
-	case FIELD_PATHS:
-	case FIELD_ARGS:
+	case SHAPE_TEXTS:
 		print_strings(printer, field, at);
 		return;
-	case FIELD_PAIRS:
+	case SHAPE_PAIRS:
 		print_pairs(printer, field, at);
 		return;
-	case FIELD_CONTEXT:
+	case SHAPE_CONTEXT:
 		print_context(printer, base);
 		return;
-	case FIELD_JSON:
-		buf_append_str(printer->out, str_from(*(char *const *)at));
-		return;
-	case FIELD_LISTEN:
+	case SHAPE_LISTENS:
 		print_listens(printer, field_pointer(at), field_count(field, base));
 		return;
-	case FIELD_GROUP:
+	case SHAPE_SECTION:
 		print_flow(printer, field->section, at);
 		return;
-	case FIELD_LIST:
-	case FIELD_TABLE:
+	case SHAPE_SECTIONS:
 		print_items(printer, field, base);
 		return;
-	case FIELD_OPAQUE:
+	case SHAPE_NONE:
 		return;
 	}
 }

@@ -42,6 +42,19 @@ enum field_type {
 	FIELD_OPAQUE,   /* not built: its content is not looked at */
 };
 
+/* How a value is kept, which is all that copying, comparing and freeing ask. */
+enum field_shape {
+	SHAPE_NUMBER,
+	SHAPE_TEXT,  /* char * */
+	SHAPE_TEXTS, /* struct conf_strings */
+	SHAPE_PAIRS,
+	SHAPE_CONTEXT,
+	SHAPE_LISTENS,
+	SHAPE_SECTION,
+	SHAPE_SECTIONS,
+	SHAPE_NONE,
+};
+
 enum field_flag {
 	FIELD_AUTO = 1,     /* `auto` is allowed: CONF_AUTO */
 	FIELD_NEVER = 2,    /* `never` is allowed: CONF_NEVER */
@@ -111,6 +124,7 @@ const char *schema_nearest(const struct section *section, struct str key);
 struct buf;
 void schema_places(struct str key, struct buf *out);
 
+enum field_shape field_shape(const struct field *field);
 /* A member: where it is, and its value as a number of any width, or as a pointer of any type. */
 void *field_at(const struct field *field, const void *base);
 int64_t field_get(const struct field *field, const void *base);
