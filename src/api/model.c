@@ -125,7 +125,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "pid", model->pid > 0 ? json_integer(model->pid) : json_null());
 	add_settings(api, json, model, index);
 	json_object_set_new(json, "slots_used", json_integer(model->running));
-	json_object_set_new(json, "cached_tokens", json_integer(0));
+	json_object_set_new(json, "cached_tokens", json_integer(model->cached_tokens));
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
@@ -134,7 +134,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "growths", json_integer(0));
 	json_object_set_new(json, "last_used_at_ms", json_integer(api_epoch_ms(api, model->last_used_at_us)));
 	json_object_set_new(json, "pinned", json_boolean(model->pinned));
-	json_object_set_new(json, "warm_bytes", json_integer(0));
+	json_object_set_new(json, "warm_bytes", json_integer(model->warm_bytes));
 
 	json_object_set_new(json, "instance", model->instance_sequence
 	                                              ? json_string(api_id(api, id, model->instance_sequence))

@@ -45,15 +45,26 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 		shell_push_arrived(shell, ticket, spec);
 }
 
-static void push_request_end(struct shell *shell, enum event_type type, struct id ticket,
-                             enum fail fail, int64_t tokens_in, int64_t tokens_out)
+static void push_request_end(struct shell *shell, enum event_type type, struct id ticket, enum fail fail)
 {
 	struct event event = shell_event(type);
 
 	event.request.request = ticket;
 	event.request.fail = fail;
-	event.request.tokens_in = tokens_in;
-	event.request.tokens_out = tokens_out;
+	shell_push(shell, &event);
+}
+
+static void push_answered(struct shell *shell, const struct exchange_end *end)
+{
+	struct event event = shell_event(EVENT_REQUEST_FINISHED);
+
+	event.request.request = end->ticket;
+	event.request.fail = end->fail;
+	event.request.tokens_in = end->tokens_in;
+	event.request.tokens_out = end->tokens_out;
+	event.request.prefill_tokens = end->prefill_tokens;
+	event.request.prefill_us = end->prefill_us;
+	event.request.decode_us = end->decode_us;
 	shell_push(shell, &event);
 }
 
@@ -61,10 +72,10 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 {
 	struct shell *shell = ctx;
 
-	if (!id_is_none(end->ticket))
-		push_request_end(shell,
-		                 end->dispatched ? EVENT_REQUEST_FINISHED : EVENT_REQUEST_GONE,
-		                 end->ticket, end->fail, end->tokens_in, end->tokens_out);
+	if (!id_is_none(end->ticket) && end->dispatched)
+		push_answered(shell, end);
+	else if (!id_is_none(end->ticket))
+		push_request_end(shell, EVENT_REQUEST_GONE, end->ticket, end->fail);
 	api_on_request_end(shell->api, end);
 }
 
@@ -79,7 +90,7 @@ static void on_return(void *ctx, struct id ticket, struct id instance)
 {
 	struct event event = instance_event(EVENT_INSTANCE_UNHEALTHY, instance);
 
-	push_request_end(ctx, EVENT_REQUEST_FINISHED, ticket, FAIL_ENGINE_DIED, 0, 0);
+	push_request_end(ctx, EVENT_REQUEST_FINISHED, ticket, FAIL_ENGINE_DIED);
 	shell_push(ctx, &event);
 }
 
@@ -260,7 +271,7 @@ static void api_now(void *ctx, struct api_now *out)
 
 static void api_gone(void *ctx, struct id ticket)
 {
-	push_request_end(ctx, EVENT_REQUEST_GONE, ticket, FAIL_CLIENT_GONE, 0, 0);
+	push_request_end(ctx, EVENT_REQUEST_GONE, ticket, FAIL_CLIENT_GONE);
 }
 
 static void api_pin(void *ctx, uint32_t model, bool pin)

@@ -134,6 +134,10 @@ struct decision {
 	int64_t idle_us;    /* EVICT: since its last use */
 	uint32_t queued;
 	uint32_t running;
+	int64_t regret_milli; /* EVICT, DRAIN: what its going costs, in thousandths of a weighted second */
+	int64_t prefill_us;   /* EVICT, DRAIN: of that, reading its conversations again */
+	uint32_t asked;       /* EVICT, DRAIN: requests for it in the last hour */
+	uint32_t asked_for;   /* ... and for the one that needs the room */
 };
 
 struct action {

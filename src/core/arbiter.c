@@ -10,6 +10,7 @@
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/outbox.h"
+#include "core/pace.h"
 #include "core/request.h"
 #include "core/state.h"
 #include "core/valid.h"
@@ -165,7 +166,14 @@ static bool about_request(struct arbiter *a, const struct event *event)
 	if (event->type == EVENT_REQUEST_FINISHED && request->state == REQUEST_WAITING)
 		return false;
 	enum fail fail = (enum fail)event->request.fail;
-	request_ended(a, request, event->type == EVENT_REQUEST_FINISHED ? fail : FAIL_CLIENT_GONE);
+	struct answer_told told = {
+		.tokens_in = event->request.tokens_in,
+		.tokens_out = event->request.tokens_out,
+		.prefill_tokens = event->request.prefill_tokens,
+		.prefill_us = event->request.prefill_us,
+		.decode_us = event->request.decode_us,
+	};
+	request_ended(a, request, event->type == EVENT_REQUEST_FINISHED ? fail : FAIL_CLIENT_GONE, &told);
 	return true;
 }
 
@@ -183,6 +191,7 @@ static void advance(struct arbiter *a, const struct event *event)
 		a->suspended = 1;
 	a->last_at = at;
 	a->now = at - a->asleep_us;
+	pace_advance(a);
 	if (a->armed_at <= a->now + (event->type == EVENT_TICK ? EARLY_US : 0))
 		a->armed_at = NEVER;
 }

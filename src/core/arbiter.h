@@ -113,6 +113,10 @@ struct model_view {
 	int64_t retry_at_us;     /* FAILED */
 	uint32_t loads;
 	uint32_t failures;       /* in a row */
+	uint32_t asked;          /* requests in the last hour */
+	int64_t cached_tokens;   /* of conversations that its engine still holds, as far as known */
+	int64_t warm_bytes;      /* of its file, in the page cache */
+	double speed_alone;      /* tokens a second while no other model ran; 0 = not known */
 };
 
 struct pool_view {
@@ -124,6 +128,8 @@ struct pool_view {
 	int64_t held_bytes;          /* by instances and leases */
 	int64_t free_bytes;          /* largest need that would be admitted now, before the policy's spread */
 	uint32_t binds;              /* enum reason: which of capacity, view, limit sets free_bytes */
+	double active_most;          /* models that gain by running at once */
+	double speed_shared[4];      /* of one among 2, 3, 4, 5 at once, as a share of its speed alone; 0 = not known */
 };
 
 struct arbiter_counters {
@@ -176,6 +182,8 @@ struct plan {
 	uint32_t victims;
 	uint32_t victim[PLAN_VICTIMS_MAX];
 	int64_t victim_bytes[PLAN_VICTIMS_MAX];
+	int64_t victim_regret_milli[PLAN_VICTIMS_MAX];
+	int64_t victim_prefill_us[PLAN_VICTIMS_MAX]; /* to read again what its conversations have said */
 };
 
 /*

@@ -206,6 +206,8 @@ struct learned_row {
 	uint32_t loads;        /* observations behind it */
 	uint32_t unused;
 	int64_t load_us;       /* smoothed load time */
+	int64_t prefill_ns;    /* to read a token of a prompt; 0 = not known */
+	int64_t speed_milli;   /* thousandths of a token a second, alone; 0 = not known */
 	struct amount base;    /* measured, loaded and idle */
 	struct amount peak;    /* highest measured while loading */
 	struct amount sigma;   /* spread of base */
@@ -247,8 +249,12 @@ struct event {
 			struct id request;
 			uint32_t fail; /* enum fail: why it ended; FAIL_NONE = answered */
 			uint32_t unused;
-			int64_t tokens_in;
+			/* As the engine told, 0 = it did not. */
+			int64_t tokens_in;      /* of the prompt, those it still held too */
 			int64_t tokens_out;
+			int64_t prefill_tokens; /* of the prompt, read anew */
+			int64_t prefill_us;     /* ... which took so long */
+			int64_t decode_us;      /* what tokens_out took */
 		} request; /* GONE, FINISHED */
 		struct {
 			struct id instance;

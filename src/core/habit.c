@@ -6,6 +6,7 @@
 #include "core/policy.h"
 
 #define SECOND INT64_C(1000000)
+#define ASKED_SPAN_US (3600 / ASKED_KEPT * SECOND)
 
 /* Weight of the assumption about a model never measured: ratio 1, spread 17 %. */
 static const double prior_weight = 2, prior_variance = 0.17 * 0.17;
@@ -54,6 +55,28 @@ static struct amount scaled(const struct arbiter *a, const struct amount *amount
 
 /* ---- arrivals, service, loads ---- */
 
+/* The five minutes that are counted now; those that nobody asked in are emptied. */
+static void turn_asked(const struct arbiter *a, struct habit *habit)
+{
+	int64_t now = a->now / ASKED_SPAN_US;
+
+	if (now - habit->asked_at >= ASKED_KEPT)
+		habit->asked_at = now - ASKED_KEPT;
+	while (habit->asked_at < now)
+		habit->asked[++habit->asked_at % ASKED_KEPT] = 0;
+}
+
+uint32_t habit_asked(const struct arbiter *a, const struct model *model)
+{
+	struct habit habit = model->habit;
+	uint32_t asked = 0;
+
+	turn_asked(a, &habit);
+	for (uint32_t i = 0; i < ASKED_KEPT; i++)
+		asked += habit.asked[i];
+	return asked;
+}
+
 void habit_arrived(struct arbiter *a, struct model *model, const struct request *request)
 {
 	struct habit *habit = &model->habit;
@@ -68,6 +91,8 @@ void habit_arrived(struct arbiter *a, struct model *model, const struct request 
 	if (habit->arrivals < UINT32_MAX)
 		habit->arrivals++;
 	habit->last_arrival = a->now;
+	turn_asked(a, habit);
+	habit->asked[habit->asked_at % ASKED_KEPT]++;
 }
 
 void habit_served(struct arbiter *a, struct model *model, const struct request *request)
@@ -77,6 +102,14 @@ void habit_served(struct arbiter *a, struct model *model, const struct request *
 
 	habit->service_s = habit->service_s > 0 ? 0.9 * habit->service_s + 0.1 * took : took;
 	habit->last_end = a->now;
+}
+
+void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us)
+{
+	double each = habit_seconds(took_us) / (double)tokens;
+	double *known = &model->habit.prefill_s;
+
+	*known = *known > 0 ? *known + 0.2 * (each - *known) : each;
 }
 
 void habit_turn(struct model *model, const struct request *request)
@@ -136,6 +169,11 @@ double habit_service_s(const struct model *model, const struct request *request)
 double habit_class_weight(const struct model *model)
 {
 	return model->habit.class_weight > 0 ? model->habit.class_weight : 2;
+}
+
+double habit_again(double age_s)
+{
+	return decay(age_s > 0 ? age_s / horizon_s : 0);
 }
 
 double habit_wanted(const struct arbiter *a, const struct model *model)

@@ -31,6 +31,8 @@ void habit_arrived(struct arbiter *a, struct model *model, const struct request 
 void habit_served(struct arbiter *a, struct model *model, const struct request *request);
 /* It was its key's turn, and its conversation's. */
 void habit_turn(struct model *model, const struct request *request);
+/* So many tokens of a prompt were read in that time. */
+void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us);
 void habit_loaded(struct arbiter *a, struct model *model);
 void habit_sample(struct arbiter *a, const struct instance *instance); /* one, as measured */
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
@@ -61,5 +63,9 @@ double habit_service_s(const struct model *model, const struct request *request)
 double habit_class_weight(const struct model *model);
 /* The chance that somebody asks for it within the horizon. */
 double habit_wanted(const struct arbiter *a, const struct model *model);
+/* The chance that what was last asked for so long ago is asked for again within it. */
+double habit_again(double age_s);
+/* Requests for it in the last hour. */
+uint32_t habit_asked(const struct arbiter *a, const struct model *model);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/habit.h"
 #include "core/model.h"
 #include "core/outbox.h"
+#include "core/pace.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -276,5 +277,6 @@ void instance_close(struct arbiter *a, struct instance *instance)
 	                               .next = a->instances_free };
 	a->instances_free = index + 1;
 	model->instance = 0;
+	pace_changed(a); /* cancelled requests may have been counted there to the end */
 	model_refresh(a, model);
 }

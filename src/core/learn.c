@@ -41,6 +41,8 @@ static void combine(struct arbiter *a, struct model *model, const struct instanc
 	row.peak = amount_max(&row.peak, &instance->load_peak);
 	row.load_us = row.loads ? toward(row.load_us, model->last_load_us, 3) : model->last_load_us;
 	row.loads++;
+	row.prefill_ns = (int64_t)(model->habit.prefill_s * 1e9);
+	row.speed_milli = (int64_t)(model->habit.speed_alone * 1e3);
 	model->learned = row;
 	a->learned_dirty += !model->learned_dirty;
 	model->learned_dirty = 1;
@@ -82,6 +84,8 @@ bool learn_row(struct arbiter *a, const struct learned_row *row)
 		    model->spec.build_key != row->build_key)
 			continue;
 		model->prior = model->learned = *row;
+		model->habit.prefill_s = (double)row->prefill_ns / 1e9;
+		model->habit.speed_alone = (double)row->speed_milli / 1e3;
 		taken = true;
 	}
 	return taken;

@@ -7,6 +7,7 @@
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/policy.h"
+#include "core/regret.h"
 #include "core/request.h"
 
 #define SECOND INT64_C(1000000)
@@ -313,6 +314,7 @@ void place_evict(struct arbiter *a, const struct want *want, struct instance *vi
 	decision.request = want->head ? want->head->spec.sequence : 0;
 	decision.measured_bytes = amount_total(&held);
 	decision.idle_us = a->now - model->last_used_at;
+	regret_tell(a, model, want->model, &decision);
 	decision_record(a, &decision);
 	a->counters.evictions++;
 	bool loading = victim->state == INSTANCE_LOADING;
@@ -330,6 +332,7 @@ void place_drain(struct arbiter *a, const struct want *want, struct instance *vi
 	decision.for_model = model_index(a, want->model);
 	decision.request = want->head->spec.sequence;
 	decision.wait_us = a->now - want->head->arrived_at;
+	regret_tell(a, model, want->model, &decision);
 	decision_record(a, &decision);
 	instance_drain(a, victim, REASON_OVERDUE, want->model);
 }

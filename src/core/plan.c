@@ -34,6 +34,8 @@ static void read_decision(const struct decision *decision, uint32_t model, struc
 		out->reason = (enum reason)decision->reason;
 		if (out->victims < PLAN_VICTIMS_MAX) {
 			out->victim[out->victims] = decision->model;
+			out->victim_regret_milli[out->victims] = decision->regret_milli;
+			out->victim_prefill_us[out->victims] = decision->prefill_us;
 			out->victim_bytes[out->victims++] = decision->measured_bytes;
 		}
 	}

@@ -1,6 +1,7 @@
 #include "core/regret.h"
 
 #include "core/habit.h"
+#include "core/held.h"
 #include "core/instance.h"
 #include "core/model.h"
 
@@ -13,11 +14,33 @@ enum {
 
 static const double batching = 0.15; /* each further request of a batch slows all by so much */
 
+static double prefill_s(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	return instance ? held_prefill_s(a, instance) : 0;
+}
+
 double regret_idle(const struct arbiter *a, const struct model *model)
 {
 	double load = habit_load_s(model);
+	double again = load + prefill_s(a, model);
 
-	return habit_class_weight(model) * habit_wanted(a, model) * load + 1e-4 * load;
+	return habit_class_weight(model) * habit_wanted(a, model) * again + 1e-4 * load;
+}
+
+static int64_t whole(double x)
+{
+	return x < 1e15 ? (int64_t)x : INT64_C(1000000000000000);
+}
+
+void regret_tell(const struct arbiter *a, const struct model *model, const struct model *for_model,
+                 struct decision *out)
+{
+	out->regret_milli = whole(regret_idle(a, model) * 1000);
+	out->prefill_us = whole(prefill_s(a, model) * 1e6);
+	out->asked = habit_asked(a, model);
+	out->asked_for = for_model ? habit_asked(a, for_model) : 0;
 }
 
 double regret_drain_s(const struct arbiter *a, const struct instance *instance)
@@ -97,7 +120,8 @@ static struct candidate weigh(const struct arbiter *a, const struct want *want,
 	}
 	c.drain_s = regret_drain_s(a, instance);
 	double away = c.drain_s + habit_load_s(want->model) + regret_queue_s(a, want->model) + load;
-	c.regret = habit_class_weight(model) * load + (double)model->waits_weight * away +
+	c.regret = habit_class_weight(model) * (load + prefill_s(a, model)) +
+	           (double)model->waits_weight * away +
 	           c.drain_s * (double)want->model->waits_weight;
 	return c;
 }

@@ -6,8 +6,8 @@
 /*
  * regret - what it would cost to make others go, and who should.
  *
- * Of an idle one: the chance that it is asked for again soon, times its load, in
- * weighted seconds. Of a busy one: its load for certain, what its queue waits
+ * Of an idle one: the chance that it is asked for again soon, times its load and
+ * what its conversations would have to be read again (held.h), in weighted seconds. Of a busy one: its load for certain, what its queue waits
  * longer, and what the beneficiary's queue waits until it has drained.
  */
 enum { REMOVAL_MAX = 12 };
@@ -26,6 +26,9 @@ enum removal_kind {
 };
 
 double regret_idle(const struct arbiter *a, const struct model *model);
+/* The numbers behind letting it go, for `for_model` (NULL: for nobody). */
+void regret_tell(const struct arbiter *a, const struct model *model, const struct model *for_model,
+                 struct decision *out);
 /* Longest time that something running there is expected to take yet. */
 double regret_drain_s(const struct arbiter *a, const struct instance *instance);
 /* Time to serve everything that waits for a model, once it is ready. */

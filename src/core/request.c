@@ -5,9 +5,11 @@
 #include "core/chain.h"
 #include "core/due.h"
 #include "core/habit.h"
+#include "core/held.h"
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/outbox.h"
+#include "core/pace.h"
 #include "core/place.h"
 
 enum { QUEUE_RETRY_US = 5000000 };
@@ -180,6 +182,8 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	chain_append(a, &instance->running, request);
 	amount_add(&instance->needs, &request->spec.need);
 	instance_reclaim(a, instance);
+	pace_begin(a, request);
+	pace_changed(a);
 	model->last_used_at = a->now;
 	model_refresh(a, model);
 	a->counters.dispatches++;
@@ -242,21 +246,38 @@ static void leave_instance(struct arbiter *a, struct request *request)
 		instance->ending--;
 	amount_subtract(&instance->needs, &request->spec.need);
 	instance_reclaim(a, instance);
+	pace_changed(a);
 	model_of(a, request)->last_used_at = a->now;
 }
 
-void request_ended(struct arbiter *a, struct request *request, enum fail fail)
+enum { PREFILL_LEAST = 16 }; /* tokens: fewer tell little of how fast many are read */
+
+/* An answer that came through whole teaches how fast the model is and what it now holds. */
+static void learn_answer(struct arbiter *a, struct request *request, const struct answer_told *told)
+{
+	struct model *model = model_of(a, request);
+	struct instance *instance = instance_find(a, request->instance);
+
+	model->crashes = 0;
+	habit_served(a, model, request);
+	pace_end(a, request, told->tokens_out, told->decode_us);
+	if (told->prefill_tokens >= PREFILL_LEAST && told->prefill_us > 0)
+		habit_prefilled(model, told->prefill_tokens, told->prefill_us);
+	if (instance)
+		held_note(a, instance, request, told->tokens_in + told->tokens_out);
+}
+
+void request_ended(struct arbiter *a, struct request *request, enum fail fail,
+                   const struct answer_told *told)
 {
 	struct model *model = model_of(a, request);
 
+	if (request->state == REQUEST_RUNNING && fail == FAIL_NONE)
+		learn_answer(a, request, told);
 	if (request->state == REQUEST_WAITING)
 		dequeue(a, request);
 	else
 		leave_instance(a, request);
-	if (request->state == REQUEST_RUNNING && fail == FAIL_NONE) {
-		model->crashes = 0;
-		habit_served(a, model, request);
-	}
 	free_row(a, request);
 	model_refresh(a, model);
 }

@@ -26,7 +26,12 @@ struct refusal {
 struct request *request_find(const struct arbiter *a, struct id id); /* NULL: stale */
 
 void request_arrived(struct arbiter *a, struct id id, const struct request_spec *spec);
-void request_ended(struct arbiter *a, struct request *request, enum fail fail);
+/* What an engine told of the answer, as in EVENT_REQUEST_FINISHED. */
+struct answer_told {
+	int64_t tokens_in, tokens_out, prefill_tokens, prefill_us, decode_us;
+};
+void request_ended(struct arbiter *a, struct request *request, enum fail fail,
+                   const struct answer_told *told);
 
 void request_dispatch(struct arbiter *a, struct instance *instance, struct request *request);
 void request_cancel(struct arbiter *a, struct request *request, enum fail fail);

@@ -3,6 +3,7 @@
 #include "core/habit.h"
 #include "core/instance.h"
 #include "core/model.h"
+#include "core/pace.h"
 #include "core/regret.h"
 #include "core/request.h"
 
@@ -10,7 +11,7 @@ enum { TURN_SCAN_MAX = 256 }; /* so deep in a queue may somebody stand who has n
 
 static const double age_s = 400;         /* a request gains 1 in this time */
 static const double short_s = 3;         /* nothing counts as shorter */
-static const double active_most = 2, active_most_interactive = 3, bandwidth_free = 0.35;
+static const double bandwidth_free = 0.35; /* so little slows nobody */
 static const double backfill = 1.2;
 
 bool model_is_reservation(const struct model *model)
@@ -80,26 +81,18 @@ bool start_leaving(const struct arbiter *a)
 	return false;
 }
 
-static double bandwidth(const struct model *model)
-{
-	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
-}
-
 /* Would one more active model slow all more than it does? */
 static bool is_crowded(const struct arbiter *a, const struct model *model,
                        const struct request *request)
 {
-	double active = 0;
-	double most = request->spec.priority == PRIORITY_INTERACTIVE ? active_most_interactive
-	                                                             : active_most;
+	uint32_t pool = pace_pool(model);
+	double active = a->pace[pool].active, bandwidth = pace_bandwidth(model);
+	double most = pace_most(a, pool) + (request->spec.priority == PRIORITY_INTERACTIVE);
 
-	if (model_is_reservation(model) || bandwidth(model) <= bandwidth_free ||
+	if (model_is_reservation(model) || bandwidth <= bandwidth_free ||
 	    instance_busy(model_instance(a, model)))
 		return false;
-	INSTANCES_LIVE(a, i)
-		if (instance_busy(i) && !model_is_reservation(model_row(a, i->model)))
-			active += bandwidth(model_row(a, i->model));
-	return active > 0 && active + bandwidth(model) > most;
+	return active > 0 && active + bandwidth > most;
 }
 
 /* Inside a class whose turn it is, by key and then by conversation; between classes what is worth most. */

@@ -25,6 +25,9 @@ enum {
 	SLOTS_MAX = 65536,
 	FOREIGN_KEPT = 32,
 	TURNS_KEPT = 16,
+	HELD_KEPT = 8,
+	ASKED_KEPT = 12,
+	CROWDS = 4,
 };
 
 /* A list of request rows through their links. */
@@ -52,6 +55,8 @@ struct request {
 	uint64_t arrival;       /* order of arrival, over all */
 	int64_t arrived_at;
 	int64_t started_at;     /* RUNNING */
+	double crowd_at_start;  /* RUNNING: its pool's crowd (pace.h) and its instance's `ran` then */
+	double ran_at_start;
 	int64_t deadline_at;    /* NEVER = none */
 	struct request_spec spec; /* need resolved */
 };
@@ -63,6 +68,13 @@ enum instance_state {
 	INSTANCE_DRAINING, /* ready, but takes no new request; drain tells why */
 	INSTANCE_STOPPING, /* told to end */
 	INSTANCE_GONE,     /* its group is gone; its bytes were not yet seen back */
+};
+
+/* A conversation that an engine still holds. */
+struct held {
+	uint64_t conversation; /* 0 = none */
+	int64_t tokens;
+	int64_t at;            /* of its last turn's end */
 };
 
 struct instance {
@@ -108,6 +120,8 @@ struct instance {
 	struct amount load_peak; /* highest own while loading */
 	struct amount idle;     /* highest own while ready with nothing running */
 	struct amount seen;     /* by EVENT_MEASURED since the last sample */
+	double ran;             /* seconds of all its requests together */
+	struct held held[HELD_KEPT];
 };
 
 /*
@@ -126,6 +140,10 @@ struct habit {
 	double class_weight;   /* of those who ask for it */
 	double load_s;
 	double service_s;
+	double prefill_s;      /* to read one token of a prompt; 0 = not known */
+	double speed_alone;    /* tokens a second while no other model runs; 0 = not known */
+	uint32_t asked[ASKED_KEPT]; /* arrivals by five minutes: a ring */
+	int64_t asked_at;      /* number of the five minutes that are being counted */
 	int64_t last_arrival;
 	int64_t last_end;
 	uint32_t samples;      /* behind the ratio */
@@ -167,6 +185,14 @@ struct model {
 	struct habit habit;
 	struct learned_row prior;   /* before this life of its instance */
 	struct learned_row learned; /* prior and what this life taught */
+};
+
+/* How much models slow one another in one pool (pace.h). */
+struct pace {
+	double active;          /* bandwidths of those that run something now */
+	double crowd;           /* its sum over time, in seconds */
+	double shared[CROWDS];  /* speed of one among 2, 3 ... as a share of its speed alone */
+	uint32_t seen[CROWDS];  /* answers behind it */
 };
 
 struct due {
@@ -230,6 +256,8 @@ struct arbiter {
 	uint32_t warm_due;       /* a sample was taken: files may be read ahead, or dropped */
 	int64_t habits_at;       /* of the last sample */
 	int64_t waits_weight;    /* over all queues */
+	int64_t paced_at;
+	struct pace pace[POOLS_MAX];
 
 	struct arbiter_counters counters;
 	struct action outbox[OUTBOX_ROWS];

@@ -55,6 +55,7 @@ static bool spec_ok(const struct arbiter *a, const struct model_spec *spec)
 static bool learned_ok(const struct arbiter *a, const struct learned_row *row)
 {
 	return row->loads >= 1 && row->loads < UINT32_MAX && span_ok(row->load_us, 0) &&
+	       span_ok(row->prefill_ns, 0) && span_ok(row->speed_milli, 0) &&
 	       amount_ok(a, &row->base) && amount_ok(a, &row->peak) && amount_ok(a, &row->sigma);
 }
 
@@ -80,6 +81,13 @@ static bool arrival_ok(const struct arbiter *a, struct id id, const struct reque
 	       spec->expected_us >= 0 && spec->deadline_at_us >= 0 && amount_ok(a, &spec->need);
 }
 
+static bool end_ok(const struct event *event)
+{
+	return event->request.fail < FAIL_COUNT && span_ok(event->request.tokens_in, 0) &&
+	       span_ok(event->request.tokens_out, 0) && span_ok(event->request.prefill_tokens, 0) &&
+	       span_ok(event->request.prefill_us, 0) && span_ok(event->request.decode_us, 0);
+}
+
 bool event_is_possible(const struct arbiter *a, const struct event *event)
 {
 	if (event->at_us < 0 || event->at_us > TIME_MAX)
@@ -101,7 +109,7 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 		return arrival_ok(a, event->arrived.request, &event->arrived.spec);
 	case EVENT_REQUEST_GONE:
 	case EVENT_REQUEST_FINISHED:
-		return event->request.fail < FAIL_COUNT;
+		return end_ok(event);
 	case EVENT_INSTANCE_SPAWNED:
 		return true;
 	case EVENT_INSTANCE_PROGRESS:

@@ -1,7 +1,10 @@
 /* Reading the arbiter: nothing here changes it, but arbiter_export() takes rows off its list. */
+#include "core/habit.h"
+#include "core/held.h"
 #include "core/instance.h"
 #include "core/ledger.h"
 #include "core/model.h"
+#include "core/pace.h"
 #include "core/request.h"
 
 uint32_t arbiter_models(const struct arbiter *a)
@@ -24,6 +27,7 @@ static void view_instance(const struct arbiter *a, const struct instance *instan
 	out->claim_bytes = amount_total(&instance->claim);
 	out->measured_bytes = amount_total(&instance->own);
 	out->peak_bytes = amount_total(&instance->peak);
+	out->cached_tokens = held_tokens(instance);
 	if (instance->state == INSTANCE_LOADING)
 		out->loading_since_us = instance->opened_at + a->asleep_us;
 }
@@ -55,6 +59,9 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 		.retry_at_us = model_backing_off(a, model) ? model->retry_at + a->asleep_us : 0,
 		.loads = model->loads,
 		.failures = model->load_failures + model->crashes,
+		.asked = habit_asked(a, model),
+		.warm_bytes = model->cached_bytes,
+		.speed_alone = model->habit.speed_alone,
 	};
 	if (instance)
 		view_instance(a, instance, out);
@@ -121,6 +128,9 @@ void arbiter_pool(const struct arbiter *a, uint32_t pool, struct pool_view *out)
 	struct pool_view host = free_for(a, out, pool, USE_HOST);
 	struct pool_view gpu = free_for(a, out, pool, USE_GPU);
 	*out = gpu.free_bytes > host.free_bytes ? gpu : host;
+	out->active_most = pace_most(a, pool);
+	for (uint32_t i = 0; i < CROWDS; i++)
+		out->speed_shared[i] = a->pace[pool].shared[i];
 }
 
 const struct arbiter_counters *arbiter_counters(const struct arbiter *a)

@@ -34,6 +34,9 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		.bytes_out = exchange->bytes_out,
 		.tokens_in = exchange->reader.tokens_in,
 		.tokens_out = exchange->reader.tokens_out,
+		.prefill_tokens = exchange->reader.prefill_tokens,
+		.prefill_us = exchange->reader.prefill_us,
+		.decode_us = exchange->reader.decode_us,
 	};
 
 	list_remove(&exchange->node);

@@ -102,9 +102,10 @@ enum {
 	BEHIND_STRING, /* of a key we know: a colon? */
 	BEHIND_COLON,
 	IN_NUMBER,
+	IN_FRACTION,
 };
 
-enum { TOKENS_IN = 1, TOKENS_OUT };
+enum { TOKENS_IN = 1, TOKENS_OUT, PREFILL_TOKENS, PREFILL_MS, DECODE_MS };
 
 #define KEY(literal) { "" literal, sizeof(literal) - 1 }
 static const struct {
@@ -119,7 +120,11 @@ static const struct {
 	{ KEY("eval_count"), TOKENS_OUT },
 	{ KEY("tokens_evaluated"), TOKENS_IN }, /* llama-server's own */
 	{ KEY("tokens_predicted"), TOKENS_OUT },
+	{ KEY("prompt_n"), PREFILL_TOKENS },
+	{ KEY("prompt_ms"), PREFILL_MS },
+	{ KEY("predicted_ms"), DECODE_MS },
 };
+enum { KEY_LEAST = sizeof("prompt_n") - 1, KEY_MOST = sizeof("completion_tokens") - 1 };
 #undef KEY
 
 void stream_reader_init(struct stream_reader *reader, enum stream_form form)
@@ -129,19 +134,57 @@ void stream_reader_init(struct stream_reader *reader, enum stream_form form)
 
 static uint8_t count_key(struct str name)
 {
+	if (name.length < KEY_LEAST || name.length > KEY_MOST)
+		return 0;
 	for (size_t i = 0; i < sizeof(count_keys) / sizeof(count_keys[0]); i++)
 		if (str_equal(name, count_keys[i].name))
 			return count_keys[i].counts;
 	return 0;
 }
 
+/* Milliseconds, with what followed the point, as µs. */
+static int64_t as_us(const struct stream_reader *reader)
+{
+	int64_t us = reader->number;
+
+	for (int digits = reader->decimals; digits < 3; digits++)
+		us *= 10;
+	return us;
+}
+
 static void number_ended(struct stream_reader *reader)
 {
-	if (reader->key == TOKENS_IN)
-		reader->tokens_in = reader->number;
-	else
-		reader->tokens_out = reader->number;
 	reader->state = SEEK_QUOTE;
+	switch (reader->key) {
+	case TOKENS_IN:
+		reader->tokens_in = reader->number;
+		break;
+	case TOKENS_OUT:
+		reader->tokens_out = reader->number;
+		break;
+	case PREFILL_TOKENS:
+		reader->prefill_tokens = reader->number;
+		break;
+	case PREFILL_MS:
+		reader->prefill_us = as_us(reader);
+		break;
+	default:
+		reader->decode_us = as_us(reader);
+	}
+}
+
+/* A digit more; false where it is one too many to count. Behind the point only times matter, to the µs. */
+static bool take_digit(struct stream_reader *reader, char c)
+{
+	bool is_time = reader->key >= PREFILL_MS;
+
+	if (reader->state == IN_FRACTION && (!is_time || reader->decimals == 3))
+		return true;
+	if (reader->number >= INT64_C(1) << 40)
+		return false;
+	reader->number = reader->number * 10 + (c - '0');
+	reader->decimals += reader->state == IN_FRACTION;
+	return true;
 }
 
 static void string_ended(struct stream_reader *reader, struct str name)
@@ -203,9 +246,11 @@ static void step(struct stream_reader *reader, char c)
 {
 	bool is_digit = c >= '0' && c <= '9';
 
-	if (reader->state == IN_NUMBER) {
-		if (is_digit && reader->number < INT64_C(1) << 48) {
-			reader->number = reader->number * 10 + (c - '0');
+	if (reader->state == IN_NUMBER || reader->state == IN_FRACTION) {
+		if (is_digit && take_digit(reader, c))
+			return;
+		if (c == '.' && reader->state == IN_NUMBER) {
+			reader->state = IN_FRACTION;
 			return;
 		}
 		number_ended(reader);
@@ -226,6 +271,7 @@ static void step(struct stream_reader *reader, char c)
 		reader->state = BEHIND_COLON;
 	} else if (is_digit && reader->state == BEHIND_COLON) {
 		reader->number = c - '0';
+		reader->decimals = 0;
 		reader->state = IN_NUMBER;
 	} else if (c != ' ') {
 		reader->state = SEEK_QUOTE;

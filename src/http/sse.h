@@ -40,7 +40,9 @@ void sse_event(struct buf *out, struct str name, struct str data);
 void stream_keep_alive(struct buf *out, enum stream_form form, struct str model, struct str text);
 
 struct stream_reader {
-	int64_t tokens_in, tokens_out; /* named last by the engine; 0 where not seen */
+	/* Named last by the engine; 0 where not seen. */
+	int64_t tokens_in, tokens_out;
+	int64_t prefill_tokens, prefill_us, decode_us; /* llama-server's timings */
 	/* private */
 	enum stream_form form;
 	char last[3]; /* bytes, the newest at [2] */
@@ -50,6 +52,7 @@ struct stream_reader {
 	uint8_t length;
 	char text[24];
 	int64_t number;
+	uint8_t decimals; /* digits taken behind the point */
 };
 
 void stream_reader_init(struct stream_reader *reader, enum stream_form form);

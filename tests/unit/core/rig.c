@@ -242,6 +242,19 @@ void rig_finish(struct rig *rig, uint32_t request)
 	end_request(rig, EVENT_REQUEST_FINISHED, request, FAIL_NONE);
 }
 
+void rig_answer(struct rig *rig, uint32_t request, int64_t tokens_in, double read_per_s, int64_t tokens_out,
+                double write_per_s)
+{
+	struct event event = { .type = EVENT_REQUEST_FINISHED, .at_us = rig->now };
+
+	event.request.request = rig->request[request - 1];
+	event.request.tokens_in = event.request.prefill_tokens = tokens_in;
+	event.request.tokens_out = tokens_out;
+	event.request.prefill_us = (int64_t)((double)tokens_in / read_per_s * 1e6);
+	event.request.decode_us = (int64_t)((double)tokens_out / write_per_s * 1e6);
+	rig_step(rig, &event);
+}
+
 void rig_leave(struct rig *rig, uint32_t request)
 {
 	end_request(rig, EVENT_REQUEST_GONE, request, FAIL_CLIENT_GONE);

@@ -183,6 +183,78 @@ static void the_least_missed_goes(void **state)
 	rig_close(&rig);
 }
 
+/* Its conversation would take longer to read again than the other takes to load. */
+static void a_long_warm_conversation_is_no_cheap_victim(void **state)
+{
+	struct rig rig;
+	struct request_spec talk = { .conversation = 7, .priority = PRIORITY_NORMAL };
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	for (uint32_t model = 0; model < 3; model++)
+		rig_add(&rig, model, 8);
+	for (uint32_t i = 0; i < 4; i++) {
+		for (uint32_t model = 0; model < 2; model++) {
+			uint32_t request = rig_ask_as(&rig, model, talk);
+			if (i == 0)
+				rig_load(&rig, model);
+			rig_answer(&rig, request, model == 0 ? 30000 : 300, 1000, 100, 50);
+			rig_wait(&rig, 10);
+		}
+	}
+	assert_true(rig_view(&rig, 0).cached_tokens == 30100);
+	rig.words_length = 0;
+	rig.words[0] = 0;
+	rig.decisions = true;
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "[evict b room for c], stop b");
+	assert_true(rig_view(&rig, 1).asked == 4);
+	rig_close(&rig);
+}
+
+static void run_together(struct rig *rig, double speed)
+{
+	uint32_t one = rig_ask(rig, 0), two = rig_ask(rig, 1);
+
+	rig_wait(rig, 10);
+	rig_answer(rig, one, 0, 1, 100, speed);
+	rig_answer(rig, two, 0, 1, 100, speed);
+}
+
+/* Two together are slower than one after the other: then one after the other. */
+static void how_many_run_at_once_follows_their_speed(void **state)
+{
+	struct rig rig;
+	struct pool_view pool;
+
+	(void)state;
+	open_cotenant(&rig, 40);
+	for (uint32_t model = 0; model < 2; model++) {
+		rig_add(&rig, model, 8);
+		uint32_t request = rig_ask(&rig, model);
+		rig_load(&rig, model);
+		rig_wait(&rig, 2);
+		rig_answer(&rig, request, 0, 1, 100, 50);
+		assert_true(rig_view(&rig, model).speed_alone == 50);
+	}
+	for (uint32_t i = 0; i < 5; i++)
+		run_together(&rig, 20);
+	arbiter_pool(rig.arbiter, 0, &pool);
+	assert_true(pool.active_most == 2); /* not known well enough */
+	for (uint32_t i = 0; i < 5; i++)
+		run_together(&rig, 20);
+	arbiter_pool(rig.arbiter, 0, &pool);
+	assert_true(pool.active_most == 1 && pool.speed_shared[0] > 0.39 && pool.speed_shared[0] < 0.41);
+	rig.words_length = 0;
+	rig.words[0] = 0;
+	uint32_t first = rig_ask(&rig, 0);
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "dispatch 23 a");
+	rig_finish(&rig, first);
+	rig_expect(&rig, "dispatch 24 b");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +265,8 @@ int main(void)
 		cmocka_unit_test(a_plan_owns_its_victims),
 		cmocka_unit_test(a_plan_ends_with_its_queue),
 		cmocka_unit_test(the_least_missed_goes),
+		cmocka_unit_test(a_long_warm_conversation_is_no_cheap_victim),
+		cmocka_unit_test(how_many_run_at_once_follows_their_speed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,11 @@ static void the_last_counts_are_kept(void **state)
 	assert_true(reader.tokens_in == 7 && reader.tokens_out == 9);
 	feed(STREAM_NONE, "{\"tokens_evaluated\":5,\"tokens_predicted\":6}");
 	assert_true(reader.tokens_in == 5 && reader.tokens_out == 6);
+	feed(STREAM_NONE, "{\"timings\":{\"cache_n\":3,\"prompt_n\":40,\"prompt_ms\":123.4567,\"prompt_per_second\":1.5,"
+	                  "\"predicted_ms\":2000.5}}");
+	assert_true(reader.prefill_tokens == 40 && reader.prefill_us == 123456 && reader.decode_us == 2000500);
+	feed(STREAM_NONE, "{\"prompt_tokens\":7.9,\"prompt_ms\":12,\"predicted_ms\":0.25}");
+	assert_true(reader.tokens_in == 7 && reader.prefill_us == 12000 && reader.decode_us == 250);
 }
 
 static void what_a_model_wrote_is_not_counted(void **state)

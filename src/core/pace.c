@@ -1,0 +1,121 @@
+#include "core/pace.h"
+
+#include "core/habit.h"
+#include "core/instance.h"
+
+enum { SEEN_ENOUGH = 12, TOKENS_LEAST = 8, MOST_UNTIL_KNOWN = 2 };
+
+static const double near_one = 1.25;    /* of its own requests, at most so many ran beside it */
+static const double nobody = 0.1;       /* others that ran meanwhile: less counts as alone */
+static const double gain_least = 1.02;  /* for one more at once */
+static const double loss_least = 0.95;  /* for one alone instead of two */
+
+uint32_t pace_pool(const struct model *model)
+{
+	uint32_t most = 0;
+
+	for (uint32_t pool = 1; pool < POOLS_MAX; pool++)
+		if (amount_in_pool(&model->spec.base, pool) > amount_in_pool(&model->spec.base, most))
+			most = pool;
+	return most;
+}
+
+double pace_bandwidth(const struct model *model)
+{
+	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
+}
+
+static bool is_reservation(const struct model *model)
+{
+	return model->spec.flags & MODEL_RESERVATION;
+}
+
+void pace_advance(struct arbiter *a)
+{
+	double since = habit_seconds(a->now - a->paced_at);
+
+	a->paced_at = a->now;
+	if (since <= 0 || a->instances_live == 0)
+		return;
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++)
+		a->pace[pool].crowd += a->pace[pool].active * since;
+	INSTANCES_LIVE(a, i)
+		i->ran += (i->running.count + i->ending) * since;
+}
+
+void pace_changed(struct arbiter *a)
+{
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		a->pace[pool].active = 0;
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		if (instance_busy(i) && !is_reservation(model))
+			a->pace[pace_pool(model)].active += pace_bandwidth(model);
+	}
+}
+
+void pace_begin(struct arbiter *a, struct request *request)
+{
+	const struct model *model = model_row(a, request->spec.model);
+
+	request->crowd_at_start = a->pace[pace_pool(model)].crowd;
+	request->ran_at_start = model_instance(a, model)->ran;
+}
+
+static double toward(double old, double x, double by)
+{
+	return old > 0 ? old + by * (x - old) : x;
+}
+
+static void learn_shared(struct pace *pace, double others, double share)
+{
+	uint32_t crowd = (uint32_t)(others + 0.5);
+
+	if (crowd < 1 || crowd > CROWDS)
+		return;
+	share = share > 1 ? 1 : share;
+	pace->shared[crowd - 1] = toward(pace->shared[crowd - 1], share, 0.1);
+	if (pace->seen[crowd - 1] < UINT32_MAX)
+		pace->seen[crowd - 1]++;
+}
+
+void pace_end(struct arbiter *a, const struct request *request, int64_t tokens, int64_t decode_us)
+{
+	struct model *model = model_row(a, request->spec.model);
+	const struct instance *instance = instance_find(a, request->instance);
+	struct pace *pace = &a->pace[pace_pool(model)];
+	double ran = habit_seconds(a->now - request->started_at);
+
+	if (tokens < TOKENS_LEAST || decode_us <= 0 || !instance || ran <= 0)
+		return;
+	double own = (instance->ran - request->ran_at_start) / ran;
+	if (own > near_one)
+		return;
+	double others = (pace->crowd - request->crowd_at_start) / ran - pace_bandwidth(model);
+	double speed = (double)tokens / habit_seconds(decode_us);
+	if (others < nobody)
+		model->habit.speed_alone = toward(model->habit.speed_alone, speed, 0.2);
+	else if (model->habit.speed_alone > 0)
+		learn_shared(pace, others, speed / model->habit.speed_alone);
+}
+
+double pace_most(const struct arbiter *a, uint32_t pool)
+{
+	const struct pace *pace = &a->pace[pool];
+	double most = 1, gain = 1;
+
+	if (pace->seen[0] < SEEN_ENOUGH)
+		return MOST_UNTIL_KNOWN;
+	if (2 * pace->shared[0] >= loss_least) {
+		most = 2;
+		gain = 2 * pace->shared[0];
+	}
+	for (uint32_t i = 1; i < CROWDS && pace->seen[i] >= SEEN_ENOUGH; i++) {
+		double together = (i + 2) * pace->shared[i];
+		if (together < gain * gain_least)
+			continue;
+		most = i + 2;
+		gain = together;
+	}
+	return most;
+}
