@@ -16,8 +16,8 @@ check: ## unit tests, corpora, simulator and the checks of the sources; again un
 sim-report: all ## the levels of the default policy in the simulator (SEEDS=A-B; minutes)
 	@nice tools/sim-report $(SEEDS)
 
-demo: ## three models share one memory, with real engines and clients (KEEP=1 leaves it running)
-	@KEEP=$(KEEP) demo/run
+demo: ## five kinds of model share one memory (MODELS=DIR: your own; KEEP=1 leaves it running; PICTURE=F.svg)
+	@KEEP="$(KEEP)" PICTURE="$(PICTURE)" MODELS="$(if $(filter command,$(origin MODELS)),$(MODELS))" demo/run
 
 e2e: ## end to end with real engines, real clients and faults (ARGS= goes to pytest)
 	@tests/e2e/run -m "not long" $(ARGS)
