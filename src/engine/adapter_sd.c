@@ -5,14 +5,21 @@
  * It binds its port only behind loading and has no health of its own; its list
  * of models answers as soon as it listens. It computes one picture at a time.
  *
- * Its asynchronous jobs are not offered: they go on when the POST that began
- * them was answered, so the engine would be idle for us and busy in truth, and
- * would be told to end in the middle of a picture.
+ * Its asynchronous jobs go on when the POST that began them was answered; the
+ * engine counts as busy until they are over. A job that computes cannot be given
+ * up, one that waits can.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "engine/adapter.h"
+
+static const struct job_rule jobs = {
+	.path = "/sdcpp/v1/jobs/",
+	.cancel = "/cancel",
+	.runs = "\"completed\":null",
+	.has_none = "\"result\":null",
+};
 
 static const struct route_row routes[] = {
 	{ .pattern = "POST /v1/images/generations", .route = ROUTE_WORK },
@@ -21,8 +28,11 @@ static const struct route_row routes[] = {
 	{ .pattern = "POST /sdapi/v1/img2img", .route = ROUTE_WORK },
 	{ .pattern = "GET /v1/models", .route = ROUTE_LOOK },
 	{ .pattern = "GET /sdapi/v1/*", .route = ROUTE_LOOK },
+	{ .pattern = "POST /sdcpp/v1/img_gen", .route = ROUTE_WORK, .begins = &jobs },
+	{ .pattern = "POST /sdcpp/v1/vid_gen", .route = ROUTE_WORK, .begins = &jobs },
+	{ .pattern = "GET /sdcpp/v1/jobs/*", .route = ROUTE_LOOK, .shows = &jobs },
+	{ .pattern = "POST /sdcpp/v1/jobs/*", .route = ROUTE_LOOK, .acts = true, .shows = &jobs },
 	{ .pattern = "GET /sdcpp/v1/*", .route = ROUTE_LOOK },
-	{ .pattern = "POST /sdcpp/v1/*", .route = ROUTE_CHANGE },
 };
 
 static const struct load_stage stages[] = {
@@ -86,6 +96,7 @@ const struct adapter adapter_sd = {
 	.log = { stages, ready_hints, telling, hopeless },
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
+	.never_streams = true,
 	.address = address,
 	.command = command,
 };

@@ -3,7 +3,8 @@
  *
  * It binds its port only behind loading: until then a connection is refused, and
  * the first one that is taken can be answered. It computes one request at a time
- * and lets the others wait inside; told to end, it finishes that one first.
+ * and lets the others wait inside; told to end, it finishes that one first. It
+ * translates where a field of the form says so.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +17,10 @@
 static const struct route_row routes[] = {
 	{ .pattern = "POST " INFERENCE, .route = ROUTE_WORK },
 	{ .pattern = "POST /audio/transcriptions", .route = ROUTE_WORK, .target = INFERENCE },
+	{ .pattern = "POST /v1/audio/translations", .route = ROUTE_WORK, .target = INFERENCE,
+	  .field = "translate=true" },
+	{ .pattern = "POST /audio/translations", .route = ROUTE_WORK, .target = INFERENCE,
+	  .field = "translate=true" },
 	{ .pattern = "POST /inference", .route = ROUTE_WORK, .target = INFERENCE },
 	{ .pattern = "GET /health", .route = ROUTE_LOOK },
 	{ .pattern = "GET /", .route = ROUTE_LOOK },
@@ -91,6 +96,7 @@ const struct adapter adapter_whisper = {
 	.log = { stages, ready_hints, telling, hopeless },
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
+	.never_streams = true,
 	.address = address,
 	.command = command,
 };

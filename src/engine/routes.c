@@ -26,7 +26,7 @@ static bool any_matches(const struct conf_strings *patterns, struct str method, 
 	return false;
 }
 
-static struct route_row find(const struct conf_model *model, struct str method, struct str path)
+struct route_row route_find(const struct conf_model *model, struct str method, struct str path)
 {
 	struct str query;
 	const struct adapter *adapter = adapter_of(model);
@@ -47,19 +47,19 @@ static struct route_row find(const struct conf_model *model, struct str method, 
 
 enum route route_of(const struct conf_model *model, struct str method, struct str path)
 {
-	return find(model, method, path).route;
+	return route_find(model, method, path).route;
 }
 
 bool route_is_background(const struct conf_model *model, struct str method, struct str path)
 {
-	struct route_row row = find(model, method, path);
+	struct route_row row = route_find(model, method, path);
 
 	return row.route == ROUTE_WORK && row.background;
 }
 
 struct str route_target(const struct conf_model *model, struct str method, struct str path)
 {
-	struct route_row row = find(model, method, path);
+	struct route_row row = route_find(model, method, path);
 
 	return row.target ? str_from(row.target) : path;
 }

@@ -24,16 +24,29 @@ enum route {
 	ROUTE_CHANGE,
 };
 
+/* How an engine tells of work that goes on behind its answer (gateway/job.h). */
+struct job_rule {
+	const char *path;     /* behind it the job's number; GET tells how it is */
+	const char *cancel;   /* behind the number: POST gives the job up; NULL: it cannot be */
+	const char *runs;     /* is in the beginning of that answer until the job is over */
+	const char *has_none; /* ... and of one whose job left no result */
+};
+
 struct route_row {
 	const char *pattern;
 	enum route route;
 	bool background;    /* work that stands back behind what people wait for */
+	bool acts;          /* a look (it loads nothing) that no foreign web page may take */
 	const char *target; /* the path it has at the engine; NULL: the same */
+	const char *field;  /* "name=value": a field that is put before a form's own; NULL: none */
+	const struct job_rule *begins; /* a 202 of it names a job; NULL: it ends with its answer */
+	const struct job_rule *shows;  /* a look at one */
 };
 
 struct conf_model;
 
-/* `path` as the client sent it, with or without its query. */
+/* What is known of it; `path` as the client sent it, with or without its query. */
+struct route_row route_find(const struct conf_model *model, struct str method, struct str path);
 enum route route_of(const struct conf_model *model, struct str method, struct str path);
 /* The path to ask the engine for, without a query: `path`, or the engine's own name for it. */
 struct str route_target(const struct conf_model *model, struct str method, struct str path);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/routes.h"
+#include "engine/adapter.h"
 
 /* ---- which model ---- */
 
@@ -82,13 +82,25 @@ static bool refuse_model(struct exchange *exchange)
 	return false;
 }
 
-/* Where there is one model, native requests need not name it. MODEL_NONE: there are several, or none. */
-static uint32_t only_model(const struct conf *conf)
+/* Some native paths are one engine's alone. */
+static bool may_mean(enum api api, const struct conf_model *model)
+{
+	if (model->absent)
+		return false;
+	if (api == API_SD)
+		return model->engine == CONF_ENGINE_SD_SERVER || model->engine == CONF_ENGINE_COMMAND;
+	if (api == API_WHISPER)
+		return model->engine == CONF_ENGINE_WHISPER_SERVER || model->engine == CONF_ENGINE_COMMAND;
+	return true;
+}
+
+/* Where there is one model for it, native requests need not name it. MODEL_NONE: there are several, or none. */
+static uint32_t only_model(const struct conf *conf, enum api api)
 {
 	uint32_t only = MODEL_NONE;
 
 	for (size_t i = 0; i < conf->model_count; i++) {
-		if (conf->models[i].absent)
+		if (!may_mean(api, &conf->models[i]))
 			continue;
 		if (only != MODEL_NONE)
 			return MODEL_NONE;
@@ -106,8 +118,10 @@ static bool find_model(struct exchange *exchange)
 	struct buf near = BUF_INIT;
 
 	if (!exchange->asked) {
-		if (exchange->shape->model_optional)
-			exchange->model = only_model(conf);
+		/* Who looks after a job asks its engine. */
+		exchange->model = job_model(exchange->gateway, exchange->engine_path);
+		if (exchange->model == MODEL_NONE && exchange->shape->model_optional)
+			exchange->model = only_model(conf, exchange->shape->api);
 		if (exchange->model == MODEL_NONE)
 			return refuse_nameless(exchange);
 	} else {
@@ -164,7 +178,7 @@ static void refuse_change(struct exchange *exchange)
 static void retarget(struct exchange *exchange)
 {
 	struct str method = str_from(method_text(exchange->method));
-	struct str target = route_target(exchange_model(exchange), method, exchange->engine_path);
+	struct str target = exchange->route.target ? str_from(exchange->route.target) : exchange->engine_path;
 	size_t path_end = method.length + 1 + exchange->engine_path.length;
 	struct str rest = buf_str(&exchange->head);
 	struct buf head = BUF_INIT;
@@ -179,6 +193,18 @@ static void retarget(struct exchange *exchange)
 	buf_append_str(&head, rest);
 	buf_release(&exchange->head);
 	exchange->head = head;
+}
+
+/* What a path of its own means to clients is a field of the form to the engine. */
+static void add_field(struct exchange *exchange)
+{
+	struct str value, name;
+
+	if (!exchange->route.field || !exchange->boundary)
+		return;
+	name = str_cut(str_from(exchange->route.field), '=', &value);
+	buf_printf(&exchange->ahead, "--%s\r\nContent-Disposition: form-data; name=\"%.*s\"\r\n\r\n%.*s\r\n",
+	           exchange->boundary, STR_ARG(name), STR_ARG(value));
 }
 
 static void on_verdict(void *owner, struct id ticket, const struct action *action)
@@ -231,7 +257,6 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 {
 	const struct conf_model *model = exchange_model(exchange);
 	const struct conf_key *key = exchange->key;
-	struct str method = str_from(method_text(exchange->method));
 
 	spec->priority = exchange->priority_asked < PRIORITY_COUNT ? exchange->priority_asked
 	                                                           : model->priority;
@@ -242,15 +267,18 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 	if (key && spec->weight_milli > key->weight_max_milli)
 		spec->weight_milli = key->weight_max_milli;
 	if (spec->priority < PRIORITY_BACKGROUND &&
-	    route_is_background(model, method, exchange->engine_path))
+	    exchange->route.background && exchange->route.route == ROUTE_WORK)
 		spec->priority = PRIORITY_BACKGROUND;
 	exchange->priority = spec->priority;
 }
 
 static void set_first_sign(struct exchange *exchange)
 {
+	const struct adapter *adapter = adapter_of(exchange_model(exchange));
 	int64_t after_us = exchange_model(exchange)->early_headers_after_us;
 
+	if (adapter && adapter->never_streams)
+		return;
 	if (exchange->may_stream && exchange->shape->stream != STREAM_NONE && after_us >= 0)
 		exchange->sign_at_us = exchange->arrived_at_us + after_us;
 }
@@ -297,13 +325,14 @@ void exchange_choose(struct exchange *exchange)
 	read_facts(exchange);
 	if (!find_model(exchange))
 		return;
-	enum route route = route_of(exchange_model(exchange),
-	                            str_from(method_text(exchange->method)), exchange->engine_path);
+	exchange->route = route_find(exchange_model(exchange), str_from(method_text(exchange->method)),
+	                             exchange->engine_path);
+	enum route route = exchange->route.route;
 
 	/* What will be said in there nobody knows; it holds the engine until it is over. */
 	if (exchange->upgrade && route == ROUTE_LOOK)
 		route = ROUTE_WORK;
-	if (route != ROUTE_LOOK && exchange->foreign_page)
+	if ((route != ROUTE_LOOK || exchange->route.acts) && exchange->foreign_page)
 		refuse_who(exchange, who_refuse_page);
 	else if (route == ROUTE_CHANGE && exchange->role != CONF_ROLE_ADMIN)
 		refuse_who(exchange, who_refuse_use);
@@ -313,6 +342,7 @@ void exchange_choose(struct exchange *exchange)
 		look(exchange);
 	else {
 		retarget(exchange);
+		add_field(exchange);
 		work(exchange);
 	}
 }

@@ -42,12 +42,15 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 	list_remove(&exchange->node);
 	gateway->exchange_count--;
 	upstream_free(exchange->upstream);
+	job_free(exchange->job);
 	intake_clear(&exchange->intake);
 	if (!exchange->is_look)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
 	buf_release(&exchange->head);
 	buf_release(&exchange->error);
+	buf_release(&exchange->ahead);
+	free(exchange->boundary);
 	free(exchange->path);
 	free(exchange->asked);
 	free(exchange);
@@ -115,7 +118,9 @@ void exchange_abandon(struct exchange *exchange)
 	bool runs = exchange->upstream && !exchange->is_look;
 
 	exchange->client = NULL;
-	if (!runs || !model->on_disconnect_finish || exchange->upgrade) {
+	bool goes_on = runs && (model->on_disconnect_finish || exchange->route.begins);
+
+	if (!goes_on || exchange->upgrade) {
 		conclude(exchange, FAIL_CLIENT_GONE, exchange->status);
 		return;
 	}
@@ -248,6 +253,8 @@ void exchange_take(struct client *client, const struct reception *reception)
 	write_head(exchange, head);
 	intake_init(&exchange->intake, &gateway->bodies, body_kind_of_request(head),
 	            head->content_length, is_read_as_json(exchange, reception));
+	if (reception->form)
+		exchange->boundary = xstrdup(reception->boundary);
 	if (reception->form && (!exchange->asked || exchange->shape->place == MODEL_IN_FORM))
 		intake_read_form(&exchange->intake, reception->boundary);
 	list_append(&gateway->exchanges, &exchange->node);

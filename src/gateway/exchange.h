@@ -1,7 +1,9 @@
 #ifndef GATEWAY_EXCHANGE_H
 #define GATEWAY_EXCHANGE_H
 
+#include "engine/routes.h"
 #include "gateway/answer.h"
+#include "gateway/job.h"
 #include "gateway/reception.h"
 #include "gateway/upstream.h"
 #include "http/sse.h"
@@ -19,7 +21,8 @@
  *
  * It ends exactly once, by one of exchange_end() and exchange_fail(); a client
  * that leaves ends it, unless the model's `on_disconnect: finish` says that the
- * engine is to be heard to its end.
+ * engine is to be heard to its end, or the request begins a job: that one is
+ * followed until it is over, with the client or without.
  */
 struct exchange {
 	struct list node;
@@ -50,13 +53,17 @@ struct exchange {
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
 	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
+	struct route_row route;      /* what the request means; known with the model */
+	struct job *job;             /* NULL: its answer began none */
+	char *boundary;              /* of a form; NULL */
+	struct buf ahead;            /* stands before the body */
 	struct buf head;             /* for the engine, but for its end */
 	struct str engine_path;      /* within `path` */
 	struct intake intake;
 
 	struct upstream *upstream;
 	struct stream_reader reader; /* of what the engine answers */
-	struct buf error;            /* what an engine said instead of a stream, behind our own head */
+	struct buf error;            /* what an engine said instead of a stream, behind our own head; or of a job */
 	int engine_status;           /* 0 until its head came */
 	bool engine_streams;         /* it answers with the stream that was asked for */
 	bool early;                  /* our own head and keep-alives came first */

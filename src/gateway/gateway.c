@@ -262,7 +262,10 @@ bool gateway_cancel(struct gateway *gateway, uint64_t sequence)
 		struct exchange *exchange = LIST_ENTRY(node, struct exchange, node);
 		if (exchange->sequence != sequence)
 			continue;
-		exchange_fail(exchange, FAIL_CANCELLED, NULL);
+		if (exchange->job && !exchange->client)
+			job_cancel(exchange->job);
+		else
+			exchange_fail(exchange, FAIL_CANCELLED, NULL);
 		return true;
 	}
 	return false;

@@ -128,7 +128,10 @@ struct exchange_view {
 
 void gateway_each(const struct gateway *gateway,
                   void (*each)(void *ctx, const struct exchange_view *view), void *ctx);
-/* End the live exchange of that number with FAIL_CANCELLED; false where there is none. */
+/*
+ * End the live exchange of that number with FAIL_CANCELLED; false where there is none. One that
+ * follows a job asks the engine to give that up, and ends when the engine did.
+ */
 bool gateway_cancel(struct gateway *gateway, uint64_t sequence);
 
 struct gateway_counters {

@@ -213,6 +213,8 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	exchange->first_byte_at_us = boot_now_us();
 	exchange->engine_status = head->status;
 	exchange->engine_streams = streams;
+	if (exchange->route.begins && head->status == 202)
+		exchange->job = job_new(exchange, exchange->route.begins);
 	if (exchange->early) {
 		if (exchange->client && streams)
 			write_own_fields(exchange);
@@ -254,6 +256,10 @@ static void on_body(void *ctx, const struct str *parts, uint32_t count)
 		collect(exchange, parts, count);
 		return;
 	}
+	if (exchange->job)
+		job_collect(exchange->job, parts, count);
+	else if (exchange->route.shows && buf_length(&exchange->error) < JOB_SAID_BYTES)
+		collect(exchange, parts, count);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!exchange->tunnel)
 			stream_reader_feed(&exchange->reader, parts[i]);
@@ -263,10 +269,29 @@ static void on_body(void *ctx, const struct str *parts, uint32_t count)
 		answer_write(exchange->client, parts, count);
 }
 
+/* The answer is out and the work goes on: the client is done with, the exchange is not. */
+static void go_on_alone(struct exchange *exchange)
+{
+	struct client *client = exchange->client;
+
+	upstream_free(exchange->upstream);
+	exchange->upstream = NULL;
+	exchange->client = NULL;
+	if (client)
+		answer_end(client);
+}
+
 static void on_end(void *ctx)
 {
 	struct exchange *exchange = ctx;
 	struct failure failure;
+
+	if (exchange->job && job_begin(exchange->job)) {
+		go_on_alone(exchange);
+		return;
+	}
+	if (exchange->route.shows && exchange->engine_status == 200)
+		job_looked_at(exchange->gateway, exchange->instance, exchange->engine_path, buf_str(&exchange->error));
 
 	if (!is_collected(exchange)) {
 		exchange_end(exchange);
@@ -345,6 +370,7 @@ void relay_start(struct exchange *exchange)
 		.keep = connections_kept(exchange_model(exchange)),
 		.method = exchange->method,
 		.upgrade = exchange->upgrade,
+		.ahead = buf_str(&exchange->ahead),
 		.body = &exchange->intake,
 	};
 

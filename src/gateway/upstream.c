@@ -23,7 +23,7 @@ struct upstream {
 	uint64_t server;      /* the instance, for the pool */
 	uint32_t keep;
 	enum method method;
-	struct buf head;      /* as it is sent */
+	struct buf head;      /* as it is sent, with what stands before the body */
 	struct intake *body;
 	struct stream *stream;
 	uint64_t sent;        /* of the body */
@@ -322,7 +322,7 @@ static void connect_anew(struct upstream *upstream)
 	       false);
 }
 
-static void complete_head(struct upstream *upstream, struct str head)
+static void complete_head(struct upstream *upstream, struct str head, struct str ahead)
 {
 	const struct intake *body = upstream->body;
 	bool has_body = body->length > 0 || upstream->method == METHOD_POST ||
@@ -330,10 +330,11 @@ static void complete_head(struct upstream *upstream, struct str head)
 
 	buf_append_str(&upstream->head, head);
 	if (has_body)
-		buf_printf(&upstream->head, "Content-Length: %lld\r\n", (long long)body->length);
+		buf_printf(&upstream->head, "Content-Length: %lld\r\n", (long long)body->length + (long long)ahead.length);
 	if (upstream->endpoint.key[0])
 		buf_printf(&upstream->head, "Authorization: Bearer %s\r\n", upstream->endpoint.key);
 	buf_append_str(&upstream->head, STR("\r\n"));
+	buf_append_str(&upstream->head, ahead);
 }
 
 struct upstream *upstream_start(struct gateway *gateway, const struct upstream_request *request,
@@ -350,7 +351,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 	upstream->method = request->method;
 	upstream->upgrade = request->upgrade;
 	upstream->body = request->body;
-	complete_head(upstream, request->head);
+	complete_head(upstream, request->head, request->ahead);
 
 	struct stream *kept = pool_take(gateway->pool, upstream->server);
 	if (kept)

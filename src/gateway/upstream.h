@@ -53,6 +53,7 @@ struct upstream_request {
 	enum method method;
 	bool upgrade;         /* the client asked for another protocol: a 101 is an answer */
 	struct str head;
+	struct str ahead;     /* sent before the body, and part of it */
 	struct intake *body;
 };
 

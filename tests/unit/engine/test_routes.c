@@ -111,10 +111,11 @@ static void speech_has_one_path_and_more_names_for_it(void **state)
 	assert_int_equal(route_of(model, STR("GET"), STR("/health")), ROUTE_LOOK);
 	assert_true(str_is(route_target(model, STR("POST"), STR("/inference")), "/v1/audio/transcriptions"));
 	assert_true(str_is(route_target(model, STR("GET"), STR("/health")), "/health"));
+	assert_true(str_is(route_target(model, STR("POST"), STR("/v1/audio/translations")), "/v1/audio/transcriptions"));
 	conf_free(speech);
 }
 
-static void a_job_that_outlives_its_request_is_not_offered(void **state)
+static void a_job_outlives_its_request(void **state)
 {
 	struct conf *images = conf_from("models: {image: {file: /m/sd.safetensors}}\n");
 	const struct conf_model *model = &images->models[0];
@@ -123,7 +124,11 @@ static void a_job_that_outlives_its_request_is_not_offered(void **state)
 	assert_int_equal(route_of(model, STR("POST"), STR("/v1/images/generations")), ROUTE_WORK);
 	assert_int_equal(route_of(model, STR("POST"), STR("/v1/images/edits")), ROUTE_WORK);
 	assert_int_equal(route_of(model, STR("POST"), STR("/sdapi/v1/txt2img")), ROUTE_WORK);
-	assert_int_equal(route_of(model, STR("POST"), STR("/sdcpp/v1/img_gen")), ROUTE_CHANGE);
+	assert_int_equal(route_of(model, STR("POST"), STR("/sdcpp/v1/img_gen")), ROUTE_WORK);
+	assert_non_null(route_find(model, STR("POST"), STR("/sdcpp/v1/img_gen")).begins);
+	assert_null(route_find(model, STR("POST"), STR("/sdapi/v1/txt2img")).begins);
+	assert_true(route_find(model, STR("POST"), STR("/sdcpp/v1/jobs/x/cancel")).acts);
+	assert_int_equal(route_of(model, STR("POST"), STR("/sdcpp/v1/jobs/x/cancel")), ROUTE_LOOK);
 	assert_int_equal(route_of(model, STR("POST"), STR("/sdapi/v1/options")), ROUTE_CHANGE);
 	assert_int_equal(route_of(model, STR("GET"), STR("/sdcpp/v1/capabilities")), ROUTE_LOOK);
 	conf_free(images);
@@ -150,7 +155,7 @@ int main(void)
 		cmocka_unit_test(a_model_s_own_routes_come_first),
 		cmocka_unit_test(a_command_works_by_post_and_looks_by_get),
 		cmocka_unit_test(speech_has_one_path_and_more_names_for_it),
-		cmocka_unit_test(a_job_that_outlives_its_request_is_not_offered),
+		cmocka_unit_test(a_job_outlives_its_request),
 		cmocka_unit_test(counting_tokens_stands_back),
 	};
 	return cmocka_run_group_tests(all, setup, teardown);

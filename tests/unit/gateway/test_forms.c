@@ -34,6 +34,29 @@ static void test_a_form_goes_to_the_model_it_names_as_it_came(void **state)
 	world_end(&world);
 }
 
+/* To OpenAI's clients a translation is a path, to whisper-server a field of the form. */
+static void test_a_translation_is_a_field_to_the_engine(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.models[1].engine = CONF_ENGINE_WHISPER_SERVER;
+	world_open(&world);
+	struct caller *caller = call_up(&world);
+	send_form(caller, "/v1/audio/translations", FORM, BODY("small"));
+	TURN_UNTIL(&world, world.end_count == 1);
+	const char *sent = buf_cstr(&world.last_request);
+	assert_true(str_starts(str_from(sent), "POST /v1/audio/transcriptions HTTP/1.1\r\n"));
+	const char *body = strstr(sent, "\r\n\r\n" FIELD("translate", "true") BODY("small"));
+	assert_non_null(body);
+	char length[64];
+	snprintf(length, sizeof(length), "Content-Length: %zu\r\n", strlen(body) - 4);
+	assert_non_null(strstr(sent, length));
+	hang_up(caller);
+	world_end(&world);
+}
+
 /* Field before query; the query where there is no field; any path that is a form's. */
 static void test_a_field_counts_more_than_the_query(void **state)
 {
@@ -88,6 +111,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_form_goes_to_the_model_it_names_as_it_came),
+		cmocka_unit_test(test_a_translation_is_a_field_to_the_engine),
 		cmocka_unit_test(test_a_field_counts_more_than_the_query),
 		cmocka_unit_test(test_a_form_that_is_none_is_refused),
 	};
