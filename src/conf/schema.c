@@ -121,7 +121,8 @@ static const struct field bodies_fields[] = {
 	{ "memory", FIELD_SIZE, LIVE, CONF(body_memory_bytes), .max = INT64_C(1) << 40,
 	  .fallback = "64MiB", .help = "Waiting bodies kept in memory, over all requests." },
 	{ "spill", FIELD_SIZE, LIVE, CONF(body_spill_bytes), .max = INT64_C(1) << 44,
-	  .fallback = "4GiB", .help = "Past `memory`, bodies go to an unlinked file up to this size." },
+	  .fallback = "4GiB",
+	  .help = "Past `memory`, and from 4 MiB each on, bodies go to unlinked files: of so much in all at most." },
 	END,
 };
 static const struct section bodies_section = { .title = "bodies", .fields = bodies_fields };

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 
-enum { RESERVE_MAX = 1024 * 1024 };
+enum { RESERVE_MAX = 1024 * 1024, MEMORY_EACH_MAX = 4 * 1024 * 1024 };
 
 void intake_init(struct intake *intake, struct bodies *bodies, enum body_kind kind,
                  int64_t content_length, bool json)
@@ -83,7 +83,8 @@ static bool make_room(struct intake *intake, int64_t bytes, struct failure *fail
 {
 	struct bodies *bodies = intake->bodies;
 
-	if (!intake->spill && bodies->memory_used + bytes <= bodies->memory_max) {
+	bool is_small = intake->memory_held + bytes <= MEMORY_EACH_MAX;
+	if (!intake->spill && is_small && bodies->memory_used + bytes <= bodies->memory_max) {
 		bodies->memory_used += bytes;
 		intake->memory_held += bytes;
 		return true;

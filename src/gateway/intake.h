@@ -15,8 +15,8 @@
  * intake - the body of one request: taken in as it arrives, held, given out.
  *
  * Bodies of waiting requests share one budget (`bodies`): while it lasts they
- * lie in memory, past it a body goes to a file without a name, and past that
- * the client is told to come again. JSON and forms are read while they pass, so that a
+ * lie in memory, past it, or where it is large, a body goes to a file without a
+ * name, and past that the client is told to come again. JSON and forms are read while they pass, so that a
  * bad body is refused with its line and column before anything was done for it.
  *
  * Invariant: bodies.memory_used and spill_used are the sums over all intakes

@@ -18,7 +18,7 @@ import openai
 import pytest
 
 from harness import (SD, alive, ask, chat_body, decisions, engine_pids, image, kill, models, raw, real, speech,
-                     state, wait_for, wait_state)
+                     resident, state, wait_for, wait_state)
 
 SENTENCE = "Please open the window. The train to London leaves in seven minutes."
 HEARD = ("open the window", "train", "london", "leaves", "seven minutes")
@@ -202,6 +202,53 @@ def test_other_forms_of_a_transcription(speaking, tmp_path):
     with open(spoken("Please open the window.", tmp_path), "rb") as file:
         subtitles = sdk(speaking).audio.transcriptions.create(model="stt", file=file, response_format="srt")
     assert "-->" in subtitles and "window" in subtitles.lower()
+
+
+def test_what_a_client_may_ask_of_a_transcription(speaking, tmp_path):
+    """Each form of an answer, and the fields that OpenAI's clients send; to speech a stream is only a wish."""
+    audio = sdk(speaking).audio
+    path = spoken("Please open the window.", tmp_path)
+
+    def ask_for(**more):
+        with open(path, "rb") as file:
+            return audio.transcriptions.create(model="stt", file=file, **more)
+    assert "open the window" in words(ask_for(response_format="text"))
+    assert "WEBVTT" in ask_for(response_format="vtt")
+    told = ask_for(response_format="verbose_json", language="en", prompt="A window.", temperature=0.0,
+                   timestamp_granularities=["segment"])
+    assert "open the window" in words(told.text) and told.language == "english" and told.duration > 1
+    assert told.segments[0].end > told.segments[0].start >= 0
+    raw = audio.with_raw_response
+    with open(path, "rb") as file:
+        answer = raw.transcriptions.create(model="stt", file=file, extra_body={"stream": "true"})
+    assert answer.headers["content-type"].startswith("application/json") and "window" in answer.text.lower()
+
+
+def test_a_translation(speaking, tmp_path):
+    """This model knows one language only, so its translation into it is what was said."""
+    with open(spoken(SENTENCE, tmp_path), "rb") as file:
+        text = words(sdk(speaking).audio.translations.create(model="stt", file=file).text)
+    assert all(part in text for part in HEARD), text
+
+
+def test_a_recording_of_64_mb_passes_through_and_an_empty_one_says_so(start, tmp_path):
+    daemon = start({"stt": speech()})
+    wav = open(spoken("Please open the window.", tmp_path), "rb").read()
+    assert "window" in upload(daemon, "/v1/audio/transcriptions", "stt", wav).text.lower()
+    before, most, over = resident(daemon), [0], threading.Event()
+
+    def watch():
+        while not over.wait(0.01):
+            most[0] = max(most[0], resident(daemon))
+    thread = threading.Thread(target=watch)
+    thread.start()
+    long = upload(daemon, "/v1/audio/transcriptions", "stt", wav + bytes(64000000 - len(wav)))
+    over.set()
+    thread.join()
+    assert "window" in long.text.lower(), long
+    assert most[0] - before < 8 << 20, f"the daemon grew by {(most[0] - before) >> 10} KiB"
+    empty = upload(daemon, "/v1/audio/transcriptions", "stt", b"")
+    assert empty.status == 400 and "Invalid request" in empty.text
 
 
 def test_bad_audio_is_the_engine_s_own_answer(speaking, tmp_path):
