@@ -90,25 +90,26 @@ static const char *what_binds(uint32_t reason)
  */
 static void put_numbers(const struct decision *d, struct buf *out)
 {
+	/* What never fits is judged by the least that it takes, against all that others leave. */
+	bool never = d->fail == FAIL_NEVER_FITS;
 	int64_t allowed = d->room_bytes + d->held_bytes;
 	bool capped = allowed < d->capacity_bytes - d->foreign_bytes;
 
 	if (d->need_bytes <= 0)
 		return;
-	/* What never fits is judged by the least that it takes. */
-	buf_printf(out, d->fail == FAIL_NEVER_FITS ? ": needs at least " : ": needs ");
+	buf_printf(out, never ? ": needs at least " : ": needs ");
 	put_size(out, d->need_bytes);
-	buf_printf(out, ", ");
+	buf_printf(out, never ? ", at most " : ", ");
 	put_size(out, d->room_bytes);
-	buf_printf(out, " free");
-	if (d->capacity_bytes > 0) {
+	buf_printf(out, never ? " can be free" : " free");
+	if (d->capacity_bytes > 0 && !never) {
 		buf_printf(out, " of ");
 		put_size(out, capped ? allowed : d->capacity_bytes);
 	}
 	const char *binds = what_binds(d->reason);
 	if (binds)
 		buf_printf(out, " %s", binds);
-	else if (capped && d->capacity_bytes > 0)
+	else if (capped && d->capacity_bytes > 0 && !never)
 		buf_printf(out, " allowed");
 }
 

@@ -448,6 +448,28 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
 	leave(binder, before);
 }
 
+/* `engines: {llama-server: {path: ...}}`: a choice left out may stand in the section's name. */
+static bool named_by_section(const struct section *section, const struct field *field, void *base)
+{
+	if (field->type != FIELD_CHOICE || !section->refuse_name)
+		return false;
+	for (const struct choice *choice = field->choices; choice->name; choice++) {
+		if (strcmp(choice->name, field_item_name(section, base)) == 0 && !choice->unbuilt) {
+			field_set(field, base, choice->value);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void refuse_missing(struct binder *binder, const struct field *field, const struct node *node)
+{
+	const struct choice *first = field->type == FIELD_CHOICE ? field->choices : NULL;
+
+	bind_error(binder, node->at, "", "%s is missing; try: add %s: %s", field->key, field->key,
+	           first ? first->name : "...");
+}
+
 void bind_section(struct binder *binder, const struct section *section, void *base,
                   const struct node *node)
 {
@@ -459,9 +481,9 @@ void bind_section(struct binder *binder, const struct section *section, void *ba
 		refuse_unknown_keys(binder, section, node);
 	FIELDS_EACH (field, section) {
 		const struct node *child = node_child(node, field->key);
-		if (node && (field->flags & FIELD_REQUIRED) && (!child || node_is_null(child)))
-			bind_error(binder, node->at, "", "%s is missing; try: add %s: ...", field->key,
-			           field->key);
+		bool given = child && !node_is_null(child);
+		if (node && (field->flags & FIELD_REQUIRED) && !given && !named_by_section(section, field, base))
+			refuse_missing(binder, field, node);
 		bind_field(binder, field, base, child);
 	}
 }

@@ -138,7 +138,7 @@ static const struct section socket_section = { .title = "socket", .fields = sock
 
 static const struct field engine_fields[] = {
 	{ "kind", FIELD_CHOICE, DRAIN, FIELD_REQUIRED, ENGINE(kind), .choices = schema_engine_kinds,
-	  .help = "Which kind of server it is." },
+	  .help = "Which kind of server it is; may be left out where NAME is the kind." },
 	{ "path", FIELD_PROGRAM, DRAIN, FIELD_REQUIRED, ENGINE(path), .help = "The program to run." },
 	END,
 };

@@ -48,16 +48,16 @@ static void append_numbers(struct failure *failure, size_t at, const struct deci
 {
 	char need[UNITS_TEXT], room[UNITS_TEXT], held[UNITS_TEXT], foreign[UNITS_TEXT],
 		capacity[UNITS_TEXT];
-	/* What never fits is judged by the least that it takes. */
-	const char *least = decision->fail == FAIL_NEVER_FITS ? "at least " : "";
+	/* What never fits is judged by the least that it takes, against all that others leave. */
+	bool never = decision->fail == FAIL_NEVER_FITS;
 
 	if (decision->need_bytes <= 0)
 		return;
 	snprintf(failure->text + at, sizeof(failure->text) - at,
-	         ": it needs %s%s, %s is free%s (capacity %s, %s held by models, %s by others)",
-	         least, units_size(need, decision->need_bytes),
+	         ": it needs %s%s, %s%s %s%s (capacity %s, %s held by models, %s by others)",
+	         never ? "at least " : "", units_size(need, decision->need_bytes), never ? "at most " : "",
 	         units_size(room, decision->room_bytes > 0 ? decision->room_bytes : 0),
-	         bound_by(decision->reason),
+	         never ? "can be free" : "is free", bound_by(decision->reason),
 	         units_size(capacity, decision->capacity_bytes),
 	         units_size(held, decision->held_bytes),
 	         units_size(foreign, decision->foreign_bytes));

@@ -66,8 +66,8 @@ static void each_kind_is_one_sentence(void **state)
 		  "a request for chat waits for a load in flight (0 running, 1 waiting)" },
 		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB,
 		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_LIMIT },
-		  "refused a request for chat, it can never fit on this machine: needs at least 40.0 GiB, 6.00 GiB free "
-		  "of 6.00 GiB under memory.limit" },
+		  "refused a request for chat, it can never fit on this machine: needs at least 40.0 GiB, "
+		  "at most 6.00 GiB can be free under memory.limit" },
 		{ { .kind = DECISION_CANCEL, .fail = FAIL_CLIENT_GONE, .wait_us = 500000 },
 		  "ended a request for chat after 500 ms, its client left" },
 		{ { .kind = DECISION_LOAD_FAILED, .load_us = 2 * S, .wait_us = 4 * S },

@@ -361,6 +361,8 @@ static const struct bad bad_files[] = {
 	  "3:15: error: models.m.engine: no engine 'stabel'; try: stable" },
 	{ "engines: {stable: {kind: llama-server}}\n" MODEL,
 	  "1:19: error: engines.stable: path is missing; try: add path: ..." },
+	{ "engines: {stable: {path: /l}}\n" MODEL,
+	  "1:19: error: engines.stable: kind is missing; try: add kind: llama-server" },
 	{ "engines: {command: {kind: llama-server, path: x}}\n" MODEL,
 	  "1:27: error: engines.command: 'command' is a kind of its own; try: another name" },
 	{ "engines: {x: {kind: command, path: x}}\n" MODEL,
