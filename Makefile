@@ -1,7 +1,7 @@
 # The verbs. How things are built stands in the meson.build files, what a verb does in its tool;
 # everything that is made lies in build*/ or in the cache (COTENANT_CACHE, else ~/.cache/cotenant).
 
-.PHONY: all deps demo check sim-report e2e e2e-long fuzz bench asan tsan fmt lint install clean help
+.PHONY: all deps demo check sim-report estimator-report e2e e2e-long fuzz bench asan tsan fmt lint install clean help
 
 all: ## build the program: build/cotenant
 	@tools/install-deps build
@@ -18,6 +18,9 @@ sim-report: all ## the levels of the default policy in the simulator (SEEDS=A-B;
 
 demo: ## five kinds of model share one memory (MODELS=DIR: your own; KEEP=1 leaves it running; PICTURE=F.svg)
 	@KEEP="$(KEEP)" PICTURE="$(PICTURE)" MODELS="$(if $(filter command,$(origin MODELS)),$(MODELS))" demo/run
+
+estimator-report: all ## the levels of the estimator against the engine's allocator and people's logs
+	@nice tools/estimator-report
 
 e2e: ## end to end with real engines, real clients and faults (ARGS= goes to pytest)
 	@tests/e2e/run -m "not long" $(ARGS)

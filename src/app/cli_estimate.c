@@ -4,6 +4,7 @@
 
 #include "api/estimate_json.h"
 #include "app/cli.h"
+#include "app/cli_estimate_args.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
 #include "base/alloc.h"
@@ -12,7 +13,7 @@
 #include "probe/topology.h"
 
 static const struct cli_option estimate_options[] = {
-	{ "context", 'c', CLI_NUMBER, "N", "the engine's -c, over all slots (0: what the model was trained for)" },
+	{ "context", 'c', CLI_NUMBER, "N", "the engine's -c, over all slots (else: what it was trained for)" },
 	{ "slots", 0, CLI_NUMBER, "N", "requests at once, the engine's -np" },
 	{ "batch", 0, CLI_NUMBER, "N", "the engine's -b (2048)" },
 	{ "ubatch", 0, CLI_NUMBER, "N", "the engine's -ub (512)" },
@@ -23,101 +24,14 @@ static const struct cli_option estimate_options[] = {
 	{ "unified-kv", 0, CLI_TEXT, "on|off", "one cache for all slots" },
 	{ "gpu-layers", 0, CLI_TEXT, "all|N", "layers on the device (0)" },
 	{ "cpu-experts", 0, CLI_TEXT, "all|N", "layers whose experts stay on the CPU (0)" },
+	{ "swa-full", 0, CLI_TEXT, "on|off", "layers with a window keep every token too (off)" },
+	{ "rollbacks", 0, CLI_NUMBER, "N", "snapshots of recurrent state for speculative decoding (0)" },
+	{ "engine-build", 0, CLI_NUMBER, "N", "rules of an older llama.cpp, such as 6900" },
 	{ "kv", 0, CLI_TEXT, "plain|lazy", "lazy: the cache costs what the conversations fill" },
 	{ "root", 0, CLI_TEXT, "DIR", "a recorded machine to say whether it fits, instead of this one" },
 	{ "explain", 0, CLI_FLAG, NULL, "say what each number is made of" },
 	{ 0 },
 };
-
-static int wrong(const char *option, const char *given, const char *wanted)
-{
-	return cli_fail(CLI_USAGE, "cotenant estimate --help", "estimate: --%s is %s, not '%.40s'", option,
-	                wanted, given);
-}
-
-static bool find_kv_type(const char *name, enum kv_cache_type *out)
-{
-	static const char *const names[KV_TYPE_COUNT] = {
-		[KV_F32] = "f32",   [KV_F16] = "f16",   [KV_BF16] = "bf16", [KV_Q8_0] = "q8_0",
-		[KV_Q5_1] = "q5_1", [KV_Q5_0] = "q5_0", [KV_Q4_1] = "q4_1", [KV_Q4_0] = "q4_0",
-		[KV_IQ4_NL] = "iq4_nl",
-	};
-
-	for (int i = 0; i < KV_TYPE_COUNT; i++)
-		if (strcmp(names[i], name) == 0) {
-			*out = (enum kv_cache_type)i;
-			return true;
-		}
-	return false;
-}
-
-/* "all" or a number. */
-static bool find_layers(const char *text, int64_t *out)
-{
-	uint64_t number;
-
-	if (strcmp(text, "all") == 0) {
-		*out = -1;
-		return true;
-	}
-	if (!str_to_u64(str_from(text), &number) || number > INT32_MAX)
-		return false;
-	*out = (int64_t)number;
-	return true;
-}
-
-static void take_number(const struct cli_args *args, const char *name, int64_t *out)
-{
-	const struct cli_value *value = cli_value(args, name);
-	if (value->given)
-		*out = value->number;
-}
-
-static int read_cache(const struct cli_args *args, struct estimate_params *params)
-{
-	static const char types[] = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl";
-	const struct cli_value *k = cli_value(args, "kv-type-k"), *v = cli_value(args, "kv-type-v"),
-	                       *kv = cli_value(args, "kv"), *unified = cli_value(args, "unified-kv");
-
-	if (k->given && !find_kv_type(k->text, &params->kv_k))
-		return wrong("kv-type-k", k->text, types);
-	if (v->given && !find_kv_type(v->text, &params->kv_v))
-		return wrong("kv-type-v", v->text, types);
-	if (kv->given && strcmp(kv->text, "lazy") != 0 && strcmp(kv->text, "plain") != 0)
-		return wrong("kv", kv->text, "plain or lazy");
-	params->lazy_kv = kv->given && kv->text[0] == 'l';
-	if (unified->given && strcmp(unified->text, "on") != 0 && strcmp(unified->text, "off") != 0)
-		return wrong("unified-kv", unified->text, "on or off");
-	params->unified_given = unified->given;
-	params->unified_kv = unified->given && strcmp(unified->text, "on") == 0;
-	return CLI_DONE;
-}
-
-static int read_params(const struct cli_args *args, struct estimate_params *params)
-{
-	const struct cli_value *flash = cli_value(args, "flash-attn"), *gpu = cli_value(args, "gpu-layers"),
-	                       *experts = cli_value(args, "cpu-experts");
-
-	estimate_defaults(params);
-	take_number(args, "context", &params->context);
-	take_number(args, "slots", &params->slots);
-	take_number(args, "batch", &params->batch);
-	take_number(args, "ubatch", &params->ubatch);
-	take_number(args, "outputs", &params->outputs);
-	if (gpu->given && !find_layers(gpu->text, &params->gpu_layers))
-		return wrong("gpu-layers", gpu->text, "all or a number");
-	if (experts->given && !find_layers(experts->text, &params->cpu_experts))
-		return wrong("cpu-experts", experts->text, "all or a number");
-	if (flash->given) {
-		if (strcmp(flash->text, "on") != 0 && strcmp(flash->text, "off") != 0 &&
-		    strcmp(flash->text, "auto") != 0)
-			return wrong("flash-attn", flash->text, "on, off or auto");
-		params->flash = strcmp(flash->text, "on") == 0    ? FLASH_ON
-		                : strcmp(flash->text, "off") == 0 ? FLASH_OFF
-		                                                  : FLASH_AUTO;
-	}
-	return read_cache(args, params);
-}
 
 /* ---- for people ---- */
 
@@ -232,7 +146,7 @@ static int run_estimate(const struct cli_args *args)
 	struct machine machine = { 0 };
 	struct err err;
 
-	int code = read_params(args, &params);
+	int code = estimate_args(args, &params);
 	if (code != CLI_DONE)
 		return code;
 	if (estimate_file(args->operand[0], &params, &estimate, &err) < 0)

@@ -36,7 +36,7 @@ static bool caches(const struct model_facts *facts)
 	for (uint32_t i = 0; i < facts->cached_layers; i++)
 		if (facts->attends[i])
 			return true;
-	return !facts->family;
+	return false;
 }
 
 static struct sizes sizes_of(const struct model_facts *facts, const struct cells *cells)

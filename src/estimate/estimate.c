@@ -82,7 +82,7 @@ static void describe(const struct model_facts *facts, struct estimate *out)
 	out->layers = facts->layers;
 	out->file_bytes = facts->tensors.file_bytes;
 	out->missing_bytes = facts->tensors.missing_bytes;
-	if (!facts->family)
+	if (!facts->family_known)
 		add_flag(out, "unknown-architecture");
 	if (!facts->sizes_known)
 		add_flag(out, "weights-only");
@@ -90,7 +90,7 @@ static void describe(const struct model_facts *facts, struct estimate *out)
 		add_flag(out, "inconsistent-metadata");
 	if (facts->tensors.missing_bytes > 0)
 		add_flag(out, "incomplete");
-	if (facts->family && facts_trait(facts, FAMILY_MLA) && facts->key_length_mla <= 0)
+	if (facts_trait(facts, FAMILY_MLA) && facts->key_length_mla <= 0)
 		add_flag(out, "old-mla-file");
 }
 
@@ -141,7 +141,7 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	total(&out->host);
 	int64_t kv = bounded_sum(out->device.kv_bytes, out->host.kv_bytes);
 	int64_t sum = bounded_sum(out->device.total_bytes, out->host.total_bytes);
-	int64_t percent = facts->family && facts->sizes_known && !facts->inconsistent
+	int64_t percent = facts->family_known && facts->sizes_known && !facts->inconsistent
 	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
 
 	out->base_bytes = params->lazy_kv ? sum - kv : sum;

@@ -8,7 +8,7 @@
  *
  * One row an architecture the engine knows (llm_arch of llama-arch.cpp; the
  * rules are those of load_arch_hparams() for each). An architecture without a
- * row is sized as full attention in every layer: never too little.
+ * row gets one from its keys and tensors (guess.h): never too little.
  */
 enum family_trait {
 	FAMILY_NO_CACHE = 1 << 0,      /* encoders and diffusion models: llama_model::create_memory() makes none */
@@ -32,10 +32,13 @@ enum family_trait {
 	FAMILY_TIED = 1 << 18,         /* no output matrix of its own, whatever the file holds */
 };
 
+enum { PATTERN_OF_FILE = -1 };
+
 struct family {
 	const char *name;
 	uint32_t traits;
 	int32_t pattern;   /* sliding window: one full layer in this many; 0 = no such layers */
+	                   /* PATTERN_OF_FILE = only where the file has a pattern */
 	int32_t window;    /* where the file names none; 0 = then the window is not used */
 	int32_t own_cache; /* layers with a cache of their own; the rest reuse; 0 = all */
 };

@@ -21,6 +21,7 @@ struct cells {
 	int64_t window;   /* cells of a stream in layers that see a window; 0 = no such layers */
 	int64_t tokens;   /* of one physical batch */
 	int64_t outputs;  /* rows of logits of one batch */
+	int64_t states;   /* copies of the recurrent state: each sequence's, and its snapshots */
 	bool flash;
 };
 

@@ -3,6 +3,8 @@
 
 enum {
 	CELL_STEP = 256,      /* GGML_PAD(n_ctx, 256) in llama_context's constructor and the caches */
+	CELL_STEP_BEFORE = 32, /* without flash attention, of older builds */
+	BUILD_ONE_STEP = 6975, /* from which on it is 256 always */
 	SLOTS_OWN = 4,        /* llama-server without -np: four slots on one cache */
 };
 
@@ -23,20 +25,23 @@ void cells_of(const struct model_facts *facts, const struct estimate_params *par
 	out->context = params->context > 0 ? params->context : larger(facts->context_length, CELL_STEP);
 	int64_t ubatch = smaller(smaller(params->ubatch, params->batch), out->context);
 	ubatch = larger(ubatch, 1);
-	int64_t rounded = bounded_round(out->context, CELL_STEP);
+	out->flash = params->flash != FLASH_OFF;
+	bool old = params->build > 0 && params->build < BUILD_ONE_STEP && !out->flash;
+	int64_t step = old ? CELL_STEP_BEFORE : CELL_STEP;
+	int64_t rounded = bounded_round(out->context, step);
 	out->streams = unified ? 1 : out->sequences;
-	out->full = unified ? rounded : bounded_round(rounded / out->sequences, CELL_STEP);
+	out->full = unified ? rounded : bounded_round(rounded / out->sequences, step);
 	out->window = 0;
 	if (has_window(facts)) {
 		int64_t seen = bounded_product(facts->window, unified ? out->sequences : 1);
-		int64_t wanted = bounded_round(bounded_sum(seen, ubatch), CELL_STEP);
-		out->window = smaller(wanted, out->full);
+		int64_t wanted = bounded_round(bounded_sum(seen, ubatch), step);
+		out->window = params->swa_full ? out->full : smaller(wanted, out->full);
 	}
 	out->tokens = bounded_round(ubatch, out->sequences);
 	/* n_outputs_max: the server reserves a row for each sequence; 0 = all tokens of a batch. */
 	int64_t outputs = params->outputs < 0 ? out->sequences : params->outputs;
 	out->outputs = outputs == 0 ? out->tokens : smaller(outputs, out->tokens);
-	out->flash = params->flash != FLASH_OFF;
+	out->states = bounded_product(out->sequences, 1 + larger(params->rollbacks, 0));
 }
 
 static const struct type_info *kv_type(enum kv_cache_type type)
@@ -55,17 +60,6 @@ static const struct type_info *kv_type(enum kv_cache_type type)
  */
 static void widths(const struct model_facts *facts, uint32_t layer, int64_t *key, int64_t *value)
 {
-	if (!facts->family) {
-		int64_t length = larger(facts->key_length, facts->value_length);
-		int64_t most = 0;
-		for (uint32_t i = 0; i < facts->layers; i++)
-			most = larger(most, facts->kv_heads.value[i]);
-		*key = larger(bounded_product(most, length), facts->tensors.key_width);
-		if (*key == 0)
-			*key = facts->embedding_length;
-		*value = *key;
-		return;
-	}
 	bool compressed = facts->key_length_mla > 0 && facts->value_length_mla > 0;
 	if (facts_trait(facts, FAMILY_MLA) && compressed) {
 		*key = facts->key_length;
@@ -75,6 +69,15 @@ static void widths(const struct model_facts *facts, uint32_t layer, int64_t *key
 	int64_t heads = facts->kv_heads.value[layer];
 	*key = heads * (facts->windowed[layer] ? facts->key_length_swa : facts->key_length);
 	*value = heads * (facts->windowed[layer] ? facts->value_length_swa : facts->value_length);
+	if (facts->family_known)
+		return;
+	/* What we do not know takes the wider of what keys and shapes say. */
+	*key = larger(*key, facts->tensors.key_widths[layer]);
+	*value = larger(*value, facts->tensors.value_widths[layer]);
+	if (*key == 0)
+		*key = facts->tensors.key_width > 0 ? facts->tensors.key_width : facts->embedding_length;
+	if (*value == 0)
+		*value = *key;
 }
 
 /* Without flash attention V lies transposed, and rows of unequal layers get the widest's length. */
@@ -93,7 +96,7 @@ static int64_t widest_value(const struct model_facts *facts)
 
 static bool has_cache(const struct model_facts *facts, uint32_t layer)
 {
-	return facts->family ? layer < facts->cached_layers && facts->attends[layer] : true;
+	return layer < facts->cached_layers && facts->attends[layer];
 }
 
 static int64_t cell_bytes(const struct model_facts *facts, const struct cells *cells,
@@ -101,7 +104,7 @@ static int64_t cell_bytes(const struct model_facts *facts, const struct cells *c
 {
 	int64_t key, value;
 	widths(facts, layer, &key, &value);
-	if (!cells->flash && value > 0 && facts->family)
+	if (!cells->flash && value > 0)
 		value = widest_value(facts);
 	return bounded_sum(type_row_bytes(kv_type(params->kv_k), key),
 	                   type_row_bytes(kv_type(params->kv_v), value));
@@ -162,5 +165,5 @@ int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cell
 {
 	if (!facts->sizes_known || layer >= facts->cached_layers || !facts->recurrent[layer])
 		return 0;
-	return bounded_product(4 * cells->sequences, state_elements(facts));
+	return bounded_product(4 * cells->states, state_elements(facts));
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "estimate/bounded.h"
+#include "estimate/guess.h"
 
 struct wanted {
 	const char *key; /* below "<architecture>." or, with `global`, whole */
@@ -60,6 +61,7 @@ static const struct wanted wanted[] = {
 	SCALAR("token_shift_count", token_shift, 1 << 10),
 	SCALAR("shortconv.l_cache", short_conv, 1 << 16),
 	SCALAR("kda.head_dim", kda_head_dim, 1 << 16),
+	SCALAR("attention.causal", causal, 1),
 	LAYERS("attention.head_count", heads, 1 << 16),
 	LAYERS("attention.head_count_kv", kv_heads, 1 << 16),
 	LAYERS("feed_forward_length", feed_forward, 1 << 24),
@@ -86,7 +88,7 @@ void facts_init(struct model_facts *facts)
 static int take_scalar(int64_t *out, const struct wanted *want, const struct gguf_entry *entry,
                        struct err *err)
 {
-	if (entry->kind != GGUF_INTEGER)
+	if (entry->kind != GGUF_INTEGER && entry->kind != GGUF_BOOL)
 		return err_set(err, -EBADMSG, "malformed: '%.*s' is not a whole number",
 		               STR_ARG(entry->key));
 	if (entry->integer < 0 || entry->integer > want->most)
@@ -199,17 +201,27 @@ static bool is_expert(struct str part)
 static void note_shape(struct tensor_sums *sums, uint32_t layer, struct str part,
                        const struct gguf_tensor *tensor)
 {
-	if (str_starts(part, "ffn_gate"))
-		sums->has_gate |= str_starts(part, "ffn_gate.") || str_starts(part, "ffn_gate_exps") ||
-		                  str_starts(part, "ffn_gate_up_exps");
 	if (tensor->dimensions < 2)
 		return;
-	if (str_is(part, "attn_k.weight") && sums->key_width == 0) {
-		sums->key_width = tensor->extent[1];
-		sums->key_layer = layer;
+	int32_t width = (int32_t)smaller(tensor->extent[1], INT32_MAX);
+	sums->has_gate |= str_starts(part, "ffn_gate.") || str_starts(part, "ffn_gate_exps") ||
+	                  str_starts(part, "ffn_gate_up_exps");
+	sums->has_up |= str_is(part, "ffn_up.weight");
+	if (str_is(part, "attn_k.weight")) {
+		sums->key_widths[layer] = width;
+		if (sums->key_width == 0) {
+			sums->key_width = tensor->extent[1];
+			sums->key_layer = layer;
+		}
 	}
-	if (str_is(part, "ffn_up.weight") && sums->up_width == 0)
-		sums->up_width = tensor->extent[1];
+	if (str_is(part, "attn_v.weight"))
+		sums->value_widths[layer] = width;
+	bool attention = str_is(part, "attn_k.weight") || str_is(part, "attn_qkv.weight") ||
+	                 str_starts(part, "attn_kv_");
+	sums->attention[layer] |= attention;
+	sums->any_attention |= attention;
+	sums->state[layer] |= str_starts(part, "ssm_") || str_starts(part, "time_mix_") ||
+	                      str_starts(part, "shortconv.");
 }
 
 static int add_layer_tensor(struct tensor_sums *sums, const struct gguf_tensor *tensor,
@@ -371,7 +383,8 @@ static int resolve_feed_forward(struct model_facts *facts, struct err *err)
 static int resolve_window(struct model_facts *facts, struct err *err)
 {
 	const struct family *family = facts->family;
-	if (!family || family->pattern == 0 || facts_trait(facts, FAMILY_FULL_WINDOW)) {
+	bool by_file = family->pattern == PATTERN_OF_FILE && !facts->window_pattern.given;
+	if (family->pattern == 0 || by_file || facts_trait(facts, FAMILY_FULL_WINDOW)) {
 		facts->window = 0;
 		return 0;
 	}
@@ -388,7 +401,7 @@ static int resolve_window(struct model_facts *facts, struct err *err)
 
 static bool is_windowed(const struct model_facts *facts, uint32_t layer)
 {
-	if (!facts->family || facts->window <= 0)
+	if (facts->window <= 0)
 		return false;
 	if (strcmp(facts->family->name, "exaone4") == 0 && facts->layers != 64)
 		return false;
@@ -404,6 +417,8 @@ static bool is_windowed(const struct model_facts *facts, uint32_t layer)
 
 static bool is_recurrent(const struct model_facts *facts, uint32_t layer)
 {
+	if (!facts->family_known && facts->tensors.any_attention)
+		return facts->tensors.state[layer];
 	if (facts_trait(facts, FAMILY_ALL_RECURRENT) || facts_trait(facts, FAMILY_BOTH))
 		return true;
 	if (facts_trait(facts, FAMILY_SOME_RECURRENT)) {
@@ -430,15 +445,17 @@ static int resolve_layers(struct model_facts *facts, struct err *err)
 		cached -= (uint32_t)facts->nextn_layers;
 	if (facts->shared_kv_layers > 0 && facts->shared_kv_layers < cached)
 		cached -= (uint32_t)facts->shared_kv_layers;
-	if (facts->family && facts->family->own_cache > 0)
+	if (facts->family->own_cache > 0)
 		cached = (uint32_t)smaller(cached, facts->family->own_cache);
 	facts->cached_layers = cached;
 	for (uint32_t i = 0; i < cached; i++) {
 		facts->windowed[i] = is_windowed(facts, i);
 		facts->recurrent[i] = is_recurrent(facts, i);
-		bool attention = !facts->recurrent[i] || facts_trait(facts, FAMILY_BOTH);
-		facts->attends[i] = attention && facts->kv_heads.value[i] > 0 &&
-		                    !facts_trait(facts, FAMILY_NO_CACHE);
+		bool told = !facts->family_known && facts->tensors.any_attention;
+		bool both = told ? facts->tensors.attention[i] : facts_trait(facts, FAMILY_BOTH);
+		bool attention = !facts->recurrent[i] || both;
+		bool heads = facts->family_known || facts->kv_heads.given ? facts->kv_heads.value[i] > 0 : true;
+		facts->attends[i] = attention && heads && !facts_trait(facts, FAMILY_NO_CACHE);
 	}
 	return 0;
 }
@@ -454,7 +471,7 @@ static void check_shapes(struct model_facts *facts)
 	if (sums->layers > facts->layers)
 		facts->inconsistent = true;
 	if (sums->key_width > 0 && sums->key_layer < facts->layers &&
-	    !facts_trait(facts, FAMILY_MLA) && facts->family) {
+	    !facts_trait(facts, FAMILY_MLA) && facts->family_known) {
 		uint32_t layer = sums->key_layer;
 		int64_t length = facts->windowed[layer] ? facts->key_length_swa : facts->key_length;
 		if (sums->key_width != length * facts->kv_heads.value[layer])
@@ -469,15 +486,18 @@ int facts_resolve(struct model_facts *facts, struct err *err)
 	if (facts->tensor_count == 0)
 		return err_set(err, -EBADMSG, "holds no tensors");
 	facts->family = family_find(facts->architecture);
+	facts->family_known = facts->family != NULL;
 	facts->sizes_known = facts->block_count > 0 && facts->embedding_length > 0;
-	if (!facts->sizes_known && facts->family)
+	if (!facts->sizes_known && facts->family_known)
 		return missing_key(facts, facts->block_count > 0 ? "embedding_length" : "block_count", err);
 	if (!facts->sizes_known)
 		return 0;
 	bool attention = !facts_trait(facts, FAMILY_ALL_RECURRENT);
-	if (facts->family && attention && !facts->heads.given)
+	if (facts->family_known && attention && !facts->heads.given)
 		return missing_key(facts, "attention.head_count", err);
 	facts->layers = (uint32_t)facts->block_count;
+	if (!facts->family_known)
+		guess_family(facts);
 	int rc = resolve_heads(facts, err);
 	if (rc == 0)
 		rc = resolve_feed_forward(facts, err);

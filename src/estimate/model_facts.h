@@ -49,6 +49,12 @@ struct tensor_sums {
 	int64_t key_width;                 /* of the first attn_k matrix; 0 = none seen */
 	uint32_t key_layer;
 	int64_t up_width;                  /* of the first ffn_up matrix; 0 = none seen */
+	int32_t key_widths[LAYERS_MOST];   /* of the matrices attn_k and attn_v; 0 = none seen */
+	int32_t value_widths[LAYERS_MOST];
+	bool attention[LAYERS_MOST];       /* matrices seen: of attention, of recurrent state, of two-matrix feed-forward */
+	bool state[LAYERS_MOST];
+	bool any_attention;
+	bool has_up;
 	bool token_embd_repacked;
 	bool has_gate;
 	uint32_t layers;                   /* highest blk.N seen, plus 1 */
@@ -94,6 +100,7 @@ struct model_facts {
 	int64_t token_shift;
 	int64_t short_conv;
 	int64_t kda_head_dim;
+	int64_t causal;         /* 0 = an encoder, which keeps no cache */
 	struct layer_values heads;
 	struct layer_values kv_heads;
 	struct layer_values feed_forward;
@@ -104,7 +111,9 @@ struct model_facts {
 	int64_t files;          /* walked */
 
 	/* resolved: */
-	const struct family *family; /* NULL = unknown architecture */
+	const struct family *family; /* the table's row, or `guessed` */
+	struct family guessed;
+	bool family_known;
 	uint32_t layers;             /* block_count */
 	uint32_t cached_layers;      /* from the front: layers that may own a cache */
 	int64_t vocab;

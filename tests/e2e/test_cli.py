@@ -111,6 +111,15 @@ def test_estimate_of_what_is_no_model(tmp_path, content):
     assert done.returncode == 1 and "x.gguf" in done.stderr
 
 
+@pytest.mark.parametrize("words", [["--context", 0], ["--context", -1], ["--context", 1 << 31], ["--context", "1e9"],
+                                   ["--slots", 0], ["--ubatch", 0], ["--kv-type-k", "q9_0"], ["--kv-type-v", ""],
+                                   ["--flash-attn", "maybe"], ["--unified-kv", "1"], ["--gpu-layers", "-2"]],
+                         ids=lambda words: " ".join(map(str, words)))
+def test_estimate_refuses_what_no_engine_takes(words):
+    done = run("estimate", MODELS / "tiny.gguf", *words)
+    assert done.returncode == 2 and words[0] in done.stderr and "cotenant estimate --help" in done.stderr, done
+
+
 def test_check_and_config(tmp_path):
     good = tmp_path / "good.yaml"
     good.write_text("listen: 127.0.0.1:0\nmodels: {a: {file: /tmp/a.gguf, context: 4096}}\n"

@@ -130,10 +130,51 @@ static void formulas_meet_the_allocator(void **state)
 	free(compute);
 }
 
+/* The caches that people's logs show, to the log's rounding. */
+static void caches_are_those_of_logs(void **state)
+{
+	char path[512], line[512], k[16], v[16], kv[16], recurrent[16], build[16], key[40];
+	int flash, unified, rows = 0;
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/estimator/logs.tsv", data_folder());
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file)) {
+		struct estimate_params p;
+		struct estimate out;
+		struct err err = { 0 };
+		estimate_defaults(&p);
+		int count = sscanf(line, "%39s %ld %ld %d %ld %d %15s %15s %ld %15s %15s %15s", key, &p.context,
+		                   &p.ubatch, &flash, &p.slots, &unified, k, v, &p.rollbacks, build, kv, recurrent);
+		if (line[0] == '#' || count != 12)
+			continue;
+		p.flash = flash ? FLASH_ON : FLASH_OFF;
+		p.unified_kv = unified != 0;
+		p.unified_given = true;
+		p.kv_k = kv_named(k);
+		p.kv_v = kv_named(v);
+		p.build = build[0] == '-' ? 0 : strtol(build, NULL, 10);
+		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
+		if (estimate_file(path, &p, &out, &err) < 0)
+			fail_msg("%s", err.text);
+		double rounding = strchr(kv, '.') ? 0.0051 : 0.51;
+		if (kv[0] != '-' && fabs((double)out.host.kv_bytes / MIB - strtod(kv, NULL)) > rounding)
+			fail_msg("KV %.2f: %s", (double)out.host.kv_bytes / MIB, line);
+		if (recurrent[0] != '-' &&
+		    fabs((double)out.host.recurrent_bytes / MIB - strtod(recurrent, NULL)) > 0.0051)
+			fail_msg("state %.2f: %s", (double)out.host.recurrent_bytes / MIB, line);
+		rows++;
+	}
+	fclose(file);
+	assert_int_equal(rows, 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formulas_meet_the_allocator),
+		cmocka_unit_test(caches_are_those_of_logs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

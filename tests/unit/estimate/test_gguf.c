@@ -493,6 +493,31 @@ static void an_unknown_architecture_gets_an_upper_bound(void **state)
 	buf_release(&file);
 }
 
+/* Of two layers one attends and one keeps a state: the tensors say which. */
+static void an_unknown_hybrid_is_told_by_its_tensors(void **state)
+{
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 3, 7);
+	put_string(&file, "general.architecture", "wonder");
+	put_number(&file, "wonder.block_count", 2);
+	put_number(&file, "wonder.embedding_length", 64);
+	put_number(&file, "wonder.attention.head_count", 2);
+	put_number(&file, "wonder.ssm.conv_kernel", 4);
+	put_number(&file, "wonder.ssm.inner_size", 128);
+	put_number(&file, "wonder.ssm.state_size", 16);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 2, 64 * 256 * 4);
+	put_tensor(&file, "blk.1.ssm_in.weight", 2, key, 2, 64 * 256 * 4 + 64 * 32 / 32 * 18);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), 0);
+	assert_int_equal(out.host.kv_bytes, 4096 * 2 * (64 * 2)); /* keys of head_count are wider than the matrix */
+	assert_int_equal(out.host.recurrent_bytes, 4 * (3 * 128 + 16 * 128));
+	buf_release(&file);
+}
+
 /* The buffer, and zeros without end behind it. */
 static int endless_read(void *ctx, uint64_t offset, void *out, uint32_t length)
 {
@@ -538,6 +563,7 @@ int main(void)
 		cmocka_unit_test(a_tensor_without_elements_is_no_error),
 		cmocka_unit_test(keys_before_the_architecture_are_found),
 		cmocka_unit_test(an_unknown_architecture_gets_an_upper_bound),
+		cmocka_unit_test(an_unknown_hybrid_is_told_by_its_tensors),
 		cmocka_unit_test(many_short_texts_end_at_the_budget),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,144 @@
+#include "app/cli_estimate_args.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kv_types[KV_TYPE_COUNT] = {
+	[KV_F32] = "f32",   [KV_F16] = "f16",   [KV_BF16] = "bf16", [KV_Q8_0] = "q8_0",
+	[KV_Q5_1] = "q5_1", [KV_Q5_0] = "q5_0", [KV_Q4_1] = "q4_1", [KV_Q4_0] = "q4_0",
+	[KV_IQ4_NL] = "iq4_nl",
+};
+
+/* What an engine's int and its LLAMA_MAX_SEQ hold. */
+static const struct {
+	const char *option;
+	size_t offset;
+	int64_t least, most;
+} numbers[] = {
+	{ "context", offsetof(struct estimate_params, context), 1, INT32_MAX },
+	{ "slots", offsetof(struct estimate_params, slots), 1, 256 },
+	{ "batch", offsetof(struct estimate_params, batch), 1, 1 << 24 },
+	{ "ubatch", offsetof(struct estimate_params, ubatch), 1, 1 << 24 },
+	{ "outputs", offsetof(struct estimate_params, outputs), 0, 1 << 24 },
+	{ "rollbacks", offsetof(struct estimate_params, rollbacks), 0, 1024 },
+	{ "engine-build", offsetof(struct estimate_params, build), 1, INT32_MAX },
+};
+
+static int wrong(const char *option, const char *given, const char *wanted)
+{
+	return cli_fail(CLI_USAGE, "cotenant estimate --help", "estimate: --%s is %s, not '%.40s'", option,
+	                wanted, given);
+}
+
+bool estimate_kv_type(const char *name, enum kv_cache_type *out)
+{
+	for (int i = 0; i < KV_TYPE_COUNT; i++)
+		if (strcmp(kv_types[i], name) == 0) {
+			*out = (enum kv_cache_type)i;
+			return true;
+		}
+	return false;
+}
+
+const char *estimate_kv_type_name(enum kv_cache_type type)
+{
+	return kv_types[type];
+}
+
+/* "all" or a number. */
+static bool find_layers(const char *text, int64_t *out)
+{
+	uint64_t number;
+
+	if (strcmp(text, "all") == 0) {
+		*out = -1;
+		return true;
+	}
+	if (!str_to_u64(str_from(text), &number) || number > INT32_MAX)
+		return false;
+	*out = (int64_t)number;
+	return true;
+}
+
+static int read_numbers(const struct cli_args *args, struct estimate_params *params)
+{
+	char wanted[64], given[32];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		const struct cli_value *value = cli_value(args, numbers[i].option);
+		if (!value->given)
+			continue;
+		if (value->number < numbers[i].least || value->number > numbers[i].most) {
+			snprintf(wanted, sizeof(wanted), "a number from %" PRId64 " to %" PRId64, numbers[i].least,
+			         numbers[i].most);
+			snprintf(given, sizeof(given), "%" PRId64, value->number);
+			return wrong(numbers[i].option, given, wanted);
+		}
+		memcpy((char *)params + numbers[i].offset, &value->number, sizeof(value->number));
+	}
+	return CLI_DONE;
+}
+
+static int read_switch(const struct cli_args *args, const char *name, bool *out)
+{
+	const struct cli_value *value = cli_value(args, name);
+
+	if (!value->given)
+		return CLI_DONE;
+	if (strcmp(value->text, "on") != 0 && strcmp(value->text, "off") != 0)
+		return wrong(name, value->text, "on or off");
+	*out = value->text[1] == 'n';
+	return CLI_DONE;
+}
+
+static int read_cache(const struct cli_args *args, struct estimate_params *params)
+{
+	static const char types[] = "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl";
+	const struct cli_value *k = cli_value(args, "kv-type-k"), *v = cli_value(args, "kv-type-v"),
+	                       *kv = cli_value(args, "kv");
+
+	if (k->given && !estimate_kv_type(k->text, &params->kv_k))
+		return wrong("kv-type-k", k->text, types);
+	if (v->given && !estimate_kv_type(v->text, &params->kv_v))
+		return wrong("kv-type-v", v->text, types);
+	if (kv->given && strcmp(kv->text, "lazy") != 0 && strcmp(kv->text, "plain") != 0)
+		return wrong("kv", kv->text, "plain or lazy");
+	params->lazy_kv = kv->given && kv->text[0] == 'l';
+	params->unified_given = cli_value(args, "unified-kv")->given;
+	int code = read_switch(args, "unified-kv", &params->unified_kv);
+	return code == CLI_DONE ? read_switch(args, "swa-full", &params->swa_full) : code;
+}
+
+static int read_flash(const struct cli_args *args, enum flash_attn *out)
+{
+	const struct cli_value *flash = cli_value(args, "flash-attn");
+
+	if (!flash->given)
+		return CLI_DONE;
+	if (strcmp(flash->text, "on") == 0)
+		*out = FLASH_ON;
+	else if (strcmp(flash->text, "off") == 0)
+		*out = FLASH_OFF;
+	else if (strcmp(flash->text, "auto") != 0)
+		return wrong("flash-attn", flash->text, "on, off or auto");
+	return CLI_DONE;
+}
+
+int estimate_args(const struct cli_args *args, struct estimate_params *params)
+{
+	const struct cli_value *gpu = cli_value(args, "gpu-layers"),
+	                       *experts = cli_value(args, "cpu-experts");
+
+	estimate_defaults(params);
+	int code = read_numbers(args, params);
+	if (code != CLI_DONE)
+		return code;
+	if (gpu->given && !find_layers(gpu->text, &params->gpu_layers))
+		return wrong("gpu-layers", gpu->text, "all or a number");
+	if (experts->given && !find_layers(experts->text, &params->cpu_experts))
+		return wrong("cpu-experts", experts->text, "all or a number");
+	code = read_flash(args, &params->flash);
+	return code == CLI_DONE ? read_cache(args, params) : code;
+}

@@ -1,0 +1,20 @@
+#ifndef APP_CLI_ESTIMATE_ARGS_H
+#define APP_CLI_ESTIMATE_ARGS_H
+
+#include "app/cli.h"
+#include "estimate/estimate.h"
+
+/*
+ * cli_estimate_args - the options of `estimate` as the estimator's parameters.
+ *
+ * What is not given is what the engine itself would do. A number that no engine
+ * takes (a context of 0 or of 2^31) is refused here, with what it may be.
+ * CLI_DONE, or the exit code with the text said.
+ */
+int estimate_args(const struct cli_args *args, struct estimate_params *params);
+
+/* "q8_0" and back; false and NULL: no such type. */
+bool estimate_kv_type(const char *name, enum kv_cache_type *out);
+const char *estimate_kv_type_name(enum kv_cache_type type);
+
+#endif
