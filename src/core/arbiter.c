@@ -123,8 +123,9 @@ static void sampled(struct arbiter *a, const struct event *event)
 /* False: it names something dead, or what it tells does not fit its state. */
 static bool about_instance(struct arbiter *a, const struct event *event)
 {
-	struct id id = event->type == EVENT_MEASURED ? event->measured.instance
-	                                             : event->instance.instance;
+	struct id id = event->type == EVENT_MEASURED      ? event->measured.instance
+	               : event->type == EVENT_TOKENS_HELD ? event->held.instance
+	                                                  : event->instance.instance;
 	struct instance *instance = instance_find(a, id);
 
 	if (!instance)
@@ -146,6 +147,10 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 	}
 	if (event->type == EVENT_INSTANCE_UNHEALTHY) {
 		instance_unhealthy(a, instance, REASON_NONE);
+		return true;
+	}
+	if (event->type == EVENT_TOKENS_HELD) {
+		instance_kept_told(a, instance, event);
 		return true;
 	}
 	if (instance->state != INSTANCE_LOADING)
@@ -238,6 +243,7 @@ static bool take(struct arbiter *a, const struct event *event)
 	case EVENT_INSTANCE_READY:
 	case EVENT_INSTANCE_UNHEALTHY:
 	case EVENT_INSTANCE_EXITED:
+	case EVENT_TOKENS_HELD:
 		return about_instance(a, event);
 	case EVENT_REQUEST_ARRIVED:
 		request_arrived(a, event->arrived.request, &event->arrived.spec);

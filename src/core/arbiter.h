@@ -102,6 +102,9 @@ struct model_view {
 	int64_t claim_bytes;     /* over all pools */
 	int64_t measured_bytes;
 	int64_t peak_bytes;      /* highest measured of this instance */
+	int64_t kept_bytes;      /* MODEL_LAZY: what its slots hold for conversations */
+	int64_t kept_tokens;
+	int64_t kv_bytes;        /* ... and what is claimed for those and for what runs */
 	struct amount claim;
 	struct amount measured;
 	int64_t base_bytes;      /* what it is expected to take loaded and idle: as learned, else as estimated */

@@ -5,6 +5,7 @@
 #include "core/due.h"
 #include "core/habit.h"
 #include "core/instance.h"
+#include "core/kept.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/request.h"
@@ -75,8 +76,13 @@ static void check_instance(const struct arbiter *a, const struct instance *i)
 	HOLDS(i->ending || same(&needs, &i->needs), "needs are those of the running requests");
 	if (serves) {
 		struct amount claim = i->base;
-		amount_add(&claim, &i->needs);
+		if (kept_applies(model))
+			claim.bytes[0][USE_HOST] += i->kv_bytes;
+		else
+			amount_add(&claim, &i->needs);
 		amount_add(&claim, &i->swing);
+		HOLDS(!i->kv_bytes || i->kv_bytes >= i->kept.total_bytes ||
+		      i->kv_bytes >= amount_total(&i->needs), "what conversations hold is claimed");
 		HOLDS(same(&claim, &i->claim), "a ready one claims its base and its requests' needs");
 	}
 }

@@ -32,6 +32,8 @@ uint32_t event_used_bytes(uint32_t type)
 	case EVENT_INSTANCE_UNHEALTHY:
 	case EVENT_INSTANCE_EXITED:
 		return USED(instance);
+	case EVENT_TOKENS_HELD:
+		return USED(held);
 	case EVENT_FILE_RESIDENCY:
 		return USED(residency);
 	case EVENT_PIN:

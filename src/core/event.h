@@ -141,10 +141,14 @@ enum model_flag {
 	MODEL_SERIAL_LOAD = 32,  /* loads of its engine kind go one at a time */
 	MODEL_EXPERTS = 128,     /* mixture of experts: its memory swings more while it runs */
 	MODEL_LINEAR_LOAD = 256, /* a load's progress tells the share of its base that is there */
+	MODEL_LAZY = 1024,       /* base holds no KV: it is claimed as requests run, and kept by slots (kept.h) */
 	MODEL_RESERVATION = 512, /* stands for another program's use: granted, held while it runs, then gone */
 };
 
-enum { MODEL_NAME_BYTES = 96 };
+enum {
+	MODEL_NAME_BYTES = 96,
+	HELD_SLOTS_MAX = 16, /* slots that are told apart; what others hold is added to the last */
+};
 
 struct model_spec {
 	char name[MODEL_NAME_BYTES]; /* for recordings and texts; cut where longer */
@@ -276,6 +280,13 @@ struct event {
 			uint32_t unused;
 			int64_t cached_bytes; /* of its file, in the page cache */
 		} residency; /* FILE_RESIDENCY */
+		struct {
+			struct id instance;
+			uint32_t slots;     /* of slot_bytes */
+			uint32_t settled;   /* 1: nothing has ended since this was read */
+			int64_t tokens;     /* in all slots */
+			int64_t slot_bytes[HELD_SLOTS_MAX];
+		} held; /* TOKENS_HELD */
 		uint8_t bytes[1024]; /* room for the events of later layers */
 	};
 };

@@ -1,6 +1,7 @@
 #include "core/habit.h"
 
 #include "core/instance.h"
+#include "core/kept.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/policy.h"
@@ -223,7 +224,8 @@ static void learn_rest(const struct arbiter *a, struct model *model,
 {
 	struct habit *habit = &model->habit;
 	struct amount needs = scaled(a, &instance->needs, clamp(habit->ratio, 0.5, 2));
-	double idle = (double)(amount_total(&instance->base) + amount_total(&needs));
+	int64_t running = kept_applies(model) ? instance->kv_bytes : amount_total(&needs);
+	double idle = (double)(amount_total(&instance->base) + running);
 	double beyond = (double)amount_total(&instance->own) - idle;
 	double since = habit_seconds(a->now - a->habits_at);
 	double before = habit->runs_seen ? habit->rest : first_rest(model);
@@ -239,11 +241,13 @@ void habit_sample(struct arbiter *a, const struct instance *instance)
 {
 	struct model *model = model_row(a, instance->model);
 	double base = (double)amount_total(&model->spec.base);
-	double own = (double)amount_total(&instance->own);
+	double own = (double)(amount_total(&instance->own) - instance->kept.total_bytes);
 	bool ready = instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING;
 
 	if (!instance->complete || !instance->fresh || instance->outdated || base <= 0)
 		return;
+	if (ready && !instance_busy(instance) && instance->kept.settling)
+		return; /* what it holds is not known yet */
 	if (ready && !instance_busy(instance))
 		learn_ratio(&model->habit, own / base);
 	else if (ready && model->habit.samples)
@@ -347,7 +351,9 @@ struct amount habit_swing(const struct arbiter *a, const struct model *model,
 
 	if (!learns(a) || !busy || is_declared(model))
 		return swing;
-	swing = scaled(a, needs, clamp(ratio > 0 ? ratio : 1, 0.5, 2) - 1);
+	/* Bytes of KV a token are exact; what is learned of the rest says nothing of them. */
+	if (!kept_applies(model))
+		swing = scaled(a, needs, clamp(ratio > 0 ? ratio : 1, 0.5, 2) - 1);
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		for (uint32_t use = 0; use < USE_COUNT; use++)
 			if (model->spec.base.bytes[pool][use] > model->spec.base.bytes[most_pool][most_use]) {
@@ -376,6 +382,19 @@ uint32_t habit_expects(const struct model *model)
 	return waiting < model->spec.slots ? waiting : model->spec.slots;
 }
 
+/* Of those who will run as soon as it is ready. */
+static struct amount expected_needs(const struct arbiter *a, const struct model *model,
+                                    uint32_t expects)
+{
+	struct amount needs = { 0 };
+
+	if (!kept_applies(model))
+		return scaled(a, &model->spec.per_request, expects);
+	for (struct request *r = model_head(a, model); r && expects; r = request_link(a, r->next), expects--)
+		amount_add(&needs, &r->spec.need);
+	return needs;
+}
+
 struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects)
 {
 	struct amount peak, running;
@@ -389,7 +408,7 @@ struct amount habit_peak(const struct arbiter *a, const struct model *model, uin
 	amount_add(&peak, &beyond);
 	if (model->learned.loads)
 		peak = amount_max(&peak, &model->learned.peak);
-	struct amount needs = scaled(a, &model->spec.per_request, expects);
+	struct amount needs = expected_needs(a, model, expects);
 	running = base;
 	amount_add(&running, &needs);
 	struct amount swing = habit_swing(a, model, &needs, true);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/habit.h"
+#include "core/kept.h"
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
@@ -21,6 +22,11 @@ bool instance_busy(const struct instance *instance)
 bool instance_has_slot(const struct instance *instance)
 {
 	return instance->running.count + instance->ending < instance->slots;
+}
+
+bool instance_settles(const struct instance *instance)
+{
+	return instance->state < INSTANCE_STOPPING && instance->kept.settling > 0;
 }
 
 struct id instance_id(const struct arbiter *a, const struct instance *instance)
@@ -126,12 +132,53 @@ void instance_reclaim(struct arbiter *a, struct instance *instance)
 {
 	if (instance->state != INSTANCE_READY && instance->state != INSTANCE_DRAINING)
 		return;
-	struct amount claim = instance->base;
-	instance->swing = habit_swing(a, model_row(a, instance->model), &instance->needs,
-	                              instance_busy(instance));
-	amount_add(&claim, &instance->needs);
-	amount_add(&claim, &instance->swing);
+	const struct model *model = model_row(a, instance->model);
+	instance->swing = habit_swing(a, model, &instance->needs, instance_busy(instance));
+	instance->kv_bytes = kept_applies(model) ? kept_claim(model, instance, NULL) : 0;
+	struct amount claim = instance_claim_with(a, instance, NULL);
 	ledger_claim(a, instance, &claim);
+}
+
+struct amount instance_claim_with(const struct arbiter *a, const struct instance *instance,
+                                  const struct amount *more)
+{
+	const struct model *model = model_row(a, instance->model);
+	struct amount claim = instance->base, needs = instance->needs;
+
+	if (more)
+		amount_add(&needs, more);
+	struct amount swing = habit_swing(a, model, &needs, more || instance_busy(instance));
+	if (kept_applies(model))
+		claim.bytes[0][USE_HOST] += kept_claim(model, instance, more);
+	else
+		amount_add(&claim, &needs);
+	amount_add(&claim, &swing);
+	return claim;
+}
+
+void instance_take(struct arbiter *a, struct instance *instance, const struct request *request)
+{
+	int64_t need = amount_total(&request->spec.need);
+	bool first = instance->running.count + instance->ending == 1;
+
+	amount_add(&instance->needs, &request->spec.need);
+	if (first || need < instance->least_need)
+		instance->least_need = need;
+	instance_reclaim(a, instance);
+}
+
+void instance_leave(struct arbiter *a, struct instance *instance, const struct request *request)
+{
+	amount_subtract(&instance->needs, &request->spec.need);
+	if (kept_applies(model_row(a, instance->model)))
+		kept_request_ended(instance, request);
+	instance_reclaim(a, instance);
+}
+
+void instance_kept_told(struct arbiter *a, struct instance *instance, const struct event *event)
+{
+	kept_told(instance, event);
+	instance_reclaim(a, instance);
 }
 
 void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots,

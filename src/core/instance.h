@@ -19,6 +19,8 @@
  */
 bool instance_busy(const struct instance *instance); /* requests on it, cancelled ones too */
 bool instance_has_slot(const struct instance *instance);
+/* What its conversations hold is about to be told anew: room may come of it. */
+bool instance_settles(const struct instance *instance);
 struct id instance_id(const struct arbiter *a, const struct instance *instance);
 struct instance *instance_find(const struct arbiter *a, struct id id); /* NULL: stale */
 bool instance_table_full(const struct arbiter *a);
@@ -42,8 +44,16 @@ void instance_close(struct arbiter *a, struct instance *instance);
 void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reason reason);
 /* Cancel everything that runs on it, one unit of work each. */
 void instance_cut(struct instance *instance, enum fail fail);
-/* Its running requests' needs changed. */
+/* What it claims is to be reckoned anew. */
 void instance_reclaim(struct arbiter *a, struct instance *instance);
+/* What it would claim if a request with this need ran there as well; NULL: as it is. */
+struct amount instance_claim_with(const struct arbiter *a, const struct instance *instance,
+                                  const struct amount *more);
+/* A request, in its chain already, runs there; one that was there is gone. */
+void instance_take(struct arbiter *a, struct instance *instance, const struct request *request);
+void instance_leave(struct arbiter *a, struct instance *instance, const struct request *request);
+/* EVENT_TOKENS_HELD */
+void instance_kept_told(struct arbiter *a, struct instance *instance, const struct event *event);
 /* Measured once: others may load beside it. */
 void instance_measured(struct arbiter *a, struct instance *instance);
 

@@ -64,7 +64,13 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 	if (instance_busy(instance) || instance->outdated)
 		return;
 
-	struct amount most = amount_max(&instance->idle, &instance->own);
+	/* What conversations hold is not the model's. */
+	if (instance->kept.settling)
+		return;
+	struct amount bare = instance->own, nothing = { 0 };
+	bare.bytes[0][USE_HOST] -= instance->kept.total_bytes;
+	bare = amount_max(&bare, &nothing);
+	struct amount most = amount_max(&instance->idle, &bare);
 	struct amount grown = most;
 	amount_subtract(&grown, &instance->idle);
 	if (instance->ever_idle && amount_total(&grown) == 0)

@@ -5,6 +5,7 @@
 #include "core/decide.h"
 #include "core/habit.h"
 #include "core/instance.h"
+#include "core/kept.h"
 #include "core/model.h"
 #include "core/policy.h"
 #include "core/regret.h"
@@ -38,17 +39,12 @@ static uint32_t pinned_holders(const struct arbiter *a, const struct model *exce
 static struct amount start_need(const struct arbiter *a, const struct model *model,
                                 const struct instance *instance, const struct request *request)
 {
-	struct amount needs = instance->needs;
-	struct amount after = instance->base;
 	struct amount held = ledger_held_by(instance);
 	struct amount nothing = { 0 };
 
-	if (!policy_ops((enum policy)a->machine.policy)->learns)
+	if (!policy_ops((enum policy)a->machine.policy)->learns && !kept_applies(model))
 		return request->spec.need;
-	amount_add(&needs, &request->spec.need);
-	struct amount swing = habit_swing(a, model, &needs, true);
-	amount_add(&after, &needs);
-	amount_add(&after, &swing);
+	struct amount after = instance_claim_with(a, instance, &request->spec.need);
 	amount_subtract(&after, &held);
 	return amount_max(&after, &nothing);
 }
@@ -65,7 +61,10 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 
 	if (want.instance) {
 		want.need = start_need(a, model, want.instance, head);
-		if (learns && model->habit.samples && a->now - head->arrived_at < ALONE_AFTER_US)
+		/* More KV than there is room for would be taken page by page, to the end. */
+		if (kept_applies(model))
+			want.lower = want.need;
+		else if (learns && model->habit.samples && a->now - head->arrived_at < ALONE_AFTER_US)
 			want.lower = head->spec.need;
 		return want;
 	}
@@ -93,7 +92,8 @@ bool place_admits(const struct arbiter *a, const struct want *want, const struct
 		return false;
 	}
 	*out = outlook_weigh(a, outlook, &want->need, &want->sigma);
-	if (out->fits || others || (want->instance && instance_busy(want->instance)))
+	if (out->fits || others ||
+	    (want->instance && (instance_busy(want->instance) || instance_settles(want->instance))))
 		return out->fits;
 
 	struct verdict least = outlook_weigh(a, outlook, &want->lower, NULL);
@@ -180,7 +180,7 @@ enum candidate {
 static bool is_still(const struct arbiter *a)
 {
 	INSTANCES_LIVE(a, i)
-		if (i->state == INSTANCE_LOADING || is_leaving(i) || instance_busy(i))
+		if (i->state == INSTANCE_LOADING || is_leaving(i) || instance_busy(i) || instance_settles(i))
 			return false;
 	return true;
 }
@@ -360,7 +360,7 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 		if (!is_leaving(i) && model_row(a, i->model) != want->model &&
 		    !model_pinned(model_row(a, i->model)))
 			outlook_remove(&rest, i);
-	if (want->instance && instance_busy(want->instance))
+	if (want->instance && (instance_busy(want->instance) || instance_settles(want->instance)))
 		return false;
 	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
 		return false;

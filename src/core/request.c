@@ -180,8 +180,7 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	instance->served++;
 	habit_turn(model, request);
 	chain_append(a, &instance->running, request);
-	amount_add(&instance->needs, &request->spec.need);
-	instance_reclaim(a, instance);
+	instance_take(a, instance, request);
 	pace_begin(a, request);
 	pace_changed(a);
 	model->last_used_at = a->now;
@@ -244,8 +243,7 @@ static void leave_instance(struct arbiter *a, struct request *request)
 		chain_remove(a, &instance->running, request);
 	else
 		instance->ending--;
-	amount_subtract(&instance->needs, &request->spec.need);
-	instance_reclaim(a, instance);
+	instance_leave(a, instance, request);
 	pace_changed(a);
 	model_of(a, request)->last_used_at = a->now;
 }

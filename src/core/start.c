@@ -156,7 +156,7 @@ static double longest_run_s(const struct arbiter *a)
 static bool anything_moves(const struct arbiter *a)
 {
 	INSTANCES_LIVE(a, i)
-		if (i->state == INSTANCE_LOADING || instance_busy(i))
+		if (i->state == INSTANCE_LOADING || instance_busy(i) || instance_settles(i))
 			return true;
 	return false;
 }

@@ -77,6 +77,17 @@ struct held {
 	int64_t at;            /* of its last turn's end */
 };
 
+/* What its slots hold for conversations, of a MODEL_LAZY; all zero else. See kept.h. */
+struct kept {
+	int64_t slot_bytes[HELD_SLOTS_MAX]; /* largest first */
+	uint32_t slots;
+	uint32_t settling;      /* requests that ended since this was told */
+	int64_t settling_bytes; /* their needs */
+	int64_t settling_least;
+	int64_t total_bytes;
+	int64_t tokens;
+};
+
 struct instance {
 	uint32_t generation;
 	uint32_t state; /* enum instance_state */
@@ -119,6 +130,9 @@ struct instance {
 	struct amount peak;     /* highest own so far */
 	struct amount load_peak; /* highest own while loading */
 	struct amount idle;     /* highest own while ready with nothing running */
+	int64_t least_need;     /* the smallest need of those that run or are ending; INT64_MAX = none */
+	int64_t kv_bytes;       /* MODEL_LAZY: in its claim, for conversations live and kept */
+	struct kept kept;
 	struct amount seen;     /* by EVENT_MEASURED since the last sample */
 	double ran;             /* seconds of all its requests together */
 	struct held held[HELD_KEPT];

@@ -70,6 +70,16 @@ static bool sample_ok(const struct arbiter *a, const struct event *event)
 	return true;
 }
 
+static bool held_ok(const struct arbiter *a, const struct event *event)
+{
+	if (event->held.slots > HELD_SLOTS_MAX || event->held.tokens < 0)
+		return false;
+	for (uint32_t i = 0; i < event->held.slots; i++)
+		if (!bytes_ok(a, event->held.slot_bytes[i]))
+			return false;
+	return true;
+}
+
 /* The id must be free: a shell that names two requests alike would confuse their ends. */
 static bool arrival_ok(const struct arbiter *a, struct id id, const struct request_spec *spec)
 {
@@ -122,6 +132,8 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_FILE_RESIDENCY:
 		return event->residency.model < a->models_used &&
 		       bytes_ok(a, event->residency.cached_bytes);
+	case EVENT_TOKENS_HELD:
+		return held_ok(a, event);
 	case EVENT_PIN:
 		return event->command.model < a->models_used && event->command.flag <= 1;
 	case EVENT_WALL:
@@ -132,7 +144,6 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 		return true;
 	case EVENT_INSTANCE_RESIZED:
 	case EVENT_ENGINE_SPEED:
-	case EVENT_TOKENS_HELD:
 	case EVENT_CONVERSATION_SAVED:
 	case EVENT_CONVERSATION_ERASED:
 	case EVENT_CONVERSATION_RESTORED:
