@@ -63,6 +63,7 @@ static void add_settings(const struct api *api, json_t *json, const struct model
 	                                                    : 0;
 
 	json_object_set_new(json, "engine", json_string(conf ? conf_engine_name(conf->engine) : ""));
+	json_object_set_new(json, "managed", json_boolean(!conf || !conf_is_outside(conf)));
 	json_object_set_new(json, "device", json_name(conf ? conf->device : NULL));
 	json_object_set_new(json, "context", json_integer(model->context_tokens ? model->context_tokens
 	                                                                        : model->spec->context_tokens));

@@ -213,6 +213,8 @@ static const char *ended_how(uint32_t fail)
 		[FAIL_WISH_REFUSED] = "it is busy or pinned",
 		[FAIL_MODEL_REMOVED] = "the model is no longer configured",
 		[FAIL_EMERGENCY] = "it was ended to save the machine's memory",
+		[FAIL_START_TIMEOUT] = "its load made no progress",
+		[FAIL_UNREACHABLE] = "its server cannot be reached",
 	};
 	return fail < FAIL_COUNT && texts[fail] ? texts[fail] : "no reason given";
 }

@@ -70,6 +70,8 @@ static uint64_t build_key(const struct conf_model *model)
 		buf_printf(&text, " %s", model->args.items[i]);
 	if (model->cmd)
 		buf_printf(&text, " %s", model->cmd);
+	if (model->url)
+		buf_printf(&text, " %s", model->url);
 	uint64_t key = str_hash(buf_str(&text));
 	buf_release(&text);
 	return key;
@@ -156,6 +158,17 @@ static void use_declared(struct model_spec *spec, int64_t bytes)
 	set_host_bytes(&spec->lower, bytes / 10 * 7);
 }
 
+/* It takes no room of ours to give, and another machine's computing slows nobody here. */
+static void be_outside(const struct conf_model *model, struct model_spec *spec)
+{
+	bool here = strcmp(model->url_host, "localhost") == 0 || strcmp(model->url_host, "::1") == 0 ||
+	            str_starts(str_from(model->url_host), "127.");
+
+	spec->flags = (spec->flags & ~(uint32_t)(MODEL_PRELOAD | MODEL_PINNED)) | MODEL_OUTSIDE;
+	spec->bandwidth_permille = here ? 0 : 1;
+	spec->context_tokens = 0;
+}
+
 /* An engine that is not there is no reason to stop another for it. */
 static int check_program(const struct conf_model *model, struct err *err)
 {
@@ -182,6 +195,10 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 
 	memset(row, 0, sizeof(*row));
 	fill_from_conf(model, &row->spec);
+	if (conf_is_outside(model)) {
+		be_outside(model, &row->spec);
+		return;
+	}
 	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = (uint32_t)context;
 	int code = check_program(model, &err);

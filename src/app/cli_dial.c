@@ -34,15 +34,8 @@ static int parse_url(const char *url, struct dial_target *target, struct err *er
 	if (str_starts(text, "http://"))
 		text = (struct str){ text.data + 7, text.length - 7 };
 	struct str authority = str_cut(text, '/', &prefix);
-	if (str_starts(authority, "[")) {
-		name = str_cut((struct str){ authority.data + 1, authority.length - 1 }, ']', &port);
-		if (!port.data || (port.length && port.data[0] != ':'))
-			return bad_url(url, "a '[' without its ']'", err);
-		if (port.length)
-			port = (struct str){ port.data + 1, port.length - 1 };
-	} else {
-		name = str_cut(authority, ':', &port);
-	}
+	if (!str_cut_port(authority, &name, &port))
+		return bad_url(url, "a '[' without its ']'", err);
 	if (port.length == 0)
 		port = str_from(default_port);
 	uint64_t number;

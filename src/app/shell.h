@@ -79,6 +79,7 @@ struct shell {
 	struct catalogue catalogue;
 	struct recheck *rechecks; /* files that are being looked at again */
 	struct reload *reloads;   /* the first is being read */
+	struct outside *outsides; /* servers that we do not run */
 	struct room_facts room_facts;
 	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
 
@@ -167,6 +168,12 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 /* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again.
  */
 void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec);
+
+/* shell_outside.c: servers that we do not run. */
+void shell_look_outside(struct shell *shell); /* for those that the configuration names now */
+void shell_outside_lost(struct shell *shell, uint32_t model);
+bool shell_outside_is_up(const struct shell *shell, uint32_t model);
+void shell_close_outside(struct shell *shell);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);

@@ -67,7 +67,8 @@ static void keep_observation(struct shell *shell, const struct decision *decisio
 	struct model_view view;
 
 	/* It may have left the configuration while it loaded. */
-	if (model->absent || !arbiter_model(shell->arbiter, decision->model, &view))
+	if (model->absent || conf_is_outside(model) ||
+	    !arbiter_model(shell->arbiter, decision->model, &view))
 		return;
 	store_add_observation(
 	        shell->store,

@@ -163,7 +163,8 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 		explain_state(shell, model, out, out_bytes);
 		return;
 	}
-	if (fail != FAIL_LOAD_FAILED && fail != FAIL_BACKING_OFF && fail != FAIL_ENGINE_DIED)
+	if (fail != FAIL_LOAD_FAILED && fail != FAIL_BACKING_OFF && fail != FAIL_ENGINE_DIED &&
+	    fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE)
 		return;
 	const char *file = shell->catalogue.rows[model].error;
 	str_copy(out, out_bytes, str_from(file[0] ? file : shell->last_error[model]));
@@ -410,6 +411,7 @@ static void on_ended(void *ctx, struct id instance, const struct ending *ending)
 	str_copy(shell->last_error[row->model], sizeof(shell->last_error[0]),
 	         str_from(ending->text));
 	log_warn("%s: %s", shell->conf->models[row->model].name, ending->text);
+	shell_outside_lost(shell, row->model);
 }
 
 static void on_gone(void *ctx, struct id instance, const struct ending *ending)

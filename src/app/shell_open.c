@@ -199,6 +199,8 @@ void shell_push_model(struct shell *shell, uint32_t model)
 
 	event.model.model = model;
 	*spec = shell->catalogue.rows[model].spec;
+	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
+		spec->flags |= MODEL_PRELOAD;
 	shell_place(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
 	make_countable(shell, &spec->per_request);
@@ -395,6 +397,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	struct sampler_events sampler;
 	shell_sampler_events(shell, &sampler);
 	shell->sampler = sampler_new(&shell->loop, "", &shell->topology, &sampler);
+	shell_look_outside(shell);
 	say_hello(shell);
 	return 0;
 }
@@ -463,6 +466,7 @@ static void tear_down(struct shell *shell)
 	api_free(shell->api);
 	shell->api = NULL; /* engines' last words come after it */
 	sampler_close(shell->sampler);
+	shell_close_outside(shell);
 	keeper_close(shell->keeper);
 	supervisor_free(shell->supervisor);
 	close_handles(shell);

@@ -190,6 +190,7 @@ static void apply(struct shell *shell, struct reload *reload)
 	gateway_reconfigure(shell->gateway, shell->conf);
 	shell_tell_secrets(shell);
 	shell_push_machine(shell);
+	shell_look_outside(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i);
 }

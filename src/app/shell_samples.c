@@ -15,8 +15,11 @@ static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_
 		if (!row->live || row->gone != gone)
 			continue;
 		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone };
-		bool running = supervisor_owner(shell->supervisor, row->id, &owner->owner.pgid,
-		                                &owner->owner.cgroup);
+		struct owner whose = { 0 };
+		bool running = supervisor_owner(shell->supervisor, row->id, &whose);
+		owner->owner.pgid = whose.pgid;
+		owner->owner.pid = whose.pid;
+		owner->owner.cgroup = whose.cgroup;
 		if (!running && !gone)
 			continue; /* asked for, not yet there */
 		owner->owner.files[0] = row->file[0] ? row->file : NULL;

@@ -45,6 +45,19 @@ struct str str_cut(struct str a, char separator, struct str *rest)
 	return (struct str){ a.data, length };
 }
 
+bool str_cut_port(struct str authority, struct str *name, struct str *port)
+{
+	struct str rest;
+
+	if (!str_starts(authority, "[")) {
+		*name = str_cut(authority, ':', port);
+		return true;
+	}
+	*name = str_cut((struct str){ authority.data + 1, authority.length - 1 }, ']', &rest);
+	str_cut(rest, ':', port);
+	return rest.data && (rest.length == 0 || rest.data[0] == ':');
+}
+
 bool str_to_u64(struct str a, uint64_t *out)
 {
 	uint64_t value = 0;

@@ -62,6 +62,12 @@ struct str str_trim(struct str a); /* blanks and tabs at both ends */
  */
 struct str str_cut(struct str a, char separator, struct str *rest);
 
+/*
+ * "name:80", "[::1]:80" or either without the port: the name without brackets, and
+ * `*port`, empty where there is none. False: a bracket without its other.
+ */
+bool str_cut_port(struct str authority, struct str *name, struct str *port);
+
 /* A whole decimal number without sign, nothing before or after. False leaves `*out`. */
 bool str_to_u64(struct str a, uint64_t *out);
 

@@ -89,7 +89,7 @@ static bool tell_engine(struct conf_model *model, const struct node *node,
 
 	if (model->engine_name)
 		return true;
-	if (model->cmd_argv.count)
+	if (model->cmd_argv.count || model->url)
 		engine = "command";
 	else if (model->file)
 		engine = engine_of_file(model->file);
@@ -104,7 +104,7 @@ static bool tell_engine(struct conf_model *model, const struct node *node,
 		              model->name);
 	else
 		problem_error(problems, check_place(node, ""),
-		              "models.%s: neither file nor cmd; try: file: ~/models/NAME.gguf",
+		              "models.%s: neither file, cmd nor url; try: file: ~/models/NAME.gguf",
 		              model->name);
 	return false;
 }
@@ -146,6 +146,8 @@ static void check_source(const struct conf_model *model, const struct node *node
 {
 	bool command = model->engine == CONF_ENGINE_COMMAND;
 
+	if (conf_is_outside(model))
+		return;
 	if (command && model->cmd_argv.count == 0)
 		problem_error(problems, check_place(node, "engine"),
 		              "models.%s: engine: command without cmd; try: cmd: \"my-server --port "
@@ -160,6 +162,35 @@ static void check_source(const struct conf_model *model, const struct node *node
 		problem_error(problems, check_place(node, "engine"),
 		              "models.%s: %s without file; try: file: ~/models/NAME.gguf", model->name,
 		              conf_engine_name(model->engine));
+}
+
+/* What is started here listens here. */
+static void settle_url(struct conf_model *model, const struct node *node, struct problems *problems)
+{
+	struct str authority, name, port;
+	uint64_t number = 80;
+
+	if (!model->url)
+		return;
+	authority = str_from(model->url + strlen("http://"));
+	if (str_ends(authority, "/"))
+		authority.length--;
+	str_cut_port(authority, &name, &port);
+	str_to_u64(port, &number);
+	model->url_authority = xstrndup(authority.data, authority.length);
+	model->url_host = xstrndup(name.data, name.length);
+	model->url_port = (uint16_t)number;
+	bool here = str_is(name, "localhost") || str_is(name, "127.0.0.1");
+	if (model->cmd_argv.count && !here)
+		problem_error(problems, check_place(node, "url"),
+		              "models.%s.url: cmd starts it on this machine, so it listens on 127.0.0.1; "
+		              "try: http://127.0.0.1:%u",
+		              model->name, model->url_port);
+}
+
+bool conf_is_outside(const struct conf_model *model)
+{
+	return model->url && !model->cmd_argv.count;
 }
 
 /* Engines that compute one request at a time: more would wait where nobody sees them. */
@@ -196,6 +227,7 @@ void check_model(struct conf *conf, struct conf_model *model, const struct node 
 		model->cmd = xstrndup(buf_cstr(&line), buf_length(&line));
 		buf_release(&line);
 	}
+	settle_url(model, node, problems);
 	if (settle_engine(conf, model, node, problems))
 		check_source(model, node, problems);
 	check_slots(model, node, problems);

@@ -114,7 +114,10 @@ struct conf_model {
 	bool forward_auth;
 	char *cmd;                  /* engine command; NULL */
 	struct conf_strings cmd_argv; /* cmd split as a shell would, ${PORT} left in place */
-	char *url;                  /* a server already running; NULL */
+	char *url;                  /* "http://host[:port]": a server already running; NULL */
+	char *url_authority;        /* of url: "host[:port]"; NULL */
+	char *url_host;             /* ... without port and brackets; NULL */
+	uint16_t url_port;          /* ... 80 where it names none */
 	char *health;               /* path, "/health" by default */
 	int64_t footprint_bytes;    /* declared; 0 = not given */
 	char *models_dir;           /* comfyui; NULL */
@@ -227,6 +230,9 @@ enum conf_change {
 	CONF_CHANGE_RESTART, /* something that only a restart can change */
 };
 enum conf_change conf_compare(const struct conf *old, const struct conf *new, struct buf *report);
+
+/* A server that somebody else runs: it is neither started nor ended. */
+bool conf_is_outside(const struct conf_model *model);
 
 /* The same in every value (where it stands in the file does not count). */
 bool conf_model_equal(const struct conf_model *a, const struct conf_model *b);

@@ -134,6 +134,8 @@ void conf_free(struct conf *conf)
 		return;
 	for (size_t i = 0; i < conf->model_count; i++) {
 		free(conf->models[i].engine_path);
+		free(conf->models[i].url_authority);
+		free(conf->models[i].url_host);
 		free(conf->models[i].cmd);
 	}
 	section_free(&schema_root, conf);

@@ -90,6 +90,27 @@ const char *rule_origin(struct str text)
 	return port.data && (!str_to_u64(port, &number) || number > 65535) ? hint : NULL;
 }
 
+const char *rule_url(struct str text)
+{
+	static const char hint[] = "not the address of a server; try: http://127.0.0.1:8080, without a path";
+	struct str name, port, rest;
+	uint64_t number;
+
+	if (str_starts(text, "https://"))
+		return "https to a server is not built yet in this version; try: http://HOST:PORT";
+	if (!str_starts(text, "http://"))
+		return hint;
+	struct str authority = str_cut((struct str){ text.data + 7, text.length - 7 }, '/', &rest);
+	if (rest.length || !str_cut_port(authority, &name, &port))
+		return hint;
+	bool v6 = str_starts(authority, "[");
+	if (name.length > 250 || (v6 && (name.length < 2 || memchr(name.data, '%', name.length))))
+		return hint;
+	if (rule_host(v6 ? (struct str){ name.data - 1, name.length + 2 } : name))
+		return hint;
+	return port.length && (!str_to_u64(port, &number) || number == 0 || number > 65535) ? hint : NULL;
+}
+
 const char *rule_path(struct str text)
 {
 	static const char hint[] = "not a path; try: one that begins with /, such as /health";

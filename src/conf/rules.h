@@ -13,6 +13,7 @@ const char *rule_name(struct str text);     /* of models, aliases, engines, keys
 const char *rule_pattern(struct str text);  /* a name in which * may stand */
 const char *rule_host(struct str text);     /* a host name or address, without port */
 const char *rule_origin(struct str text);   /* http(s)://host[:port] */
+const char *rule_url(struct str text);      /* http://host[:port], of a server that runs elsewhere */
 const char *rule_route(struct str text);    /* "POST /path" */
 const char *rule_path(struct str text);     /* "/path" of a URL */
 const char *rule_variable(struct str text); /* of an environment */

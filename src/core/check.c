@@ -95,7 +95,7 @@ static void check_instances(const struct arbiter *a)
 		HOLDS(++live <= a->instances_live, "the live list is as long as its count");
 		HOLDS(i->prev == prev, "links of the live list go both ways");
 		prev = instance_index(a, i) + 1;
-		loading += i->state == INSTANCE_LOADING;
+		loading += i->state == INSTANCE_LOADING && !i->outside;
 		measuring += i->measuring;
 		ending += i->ending;
 		check_instance(a, i);

@@ -176,7 +176,8 @@ static struct instance *least_hurt(const struct arbiter *a, bool pinned)
 	struct instance *least = NULL;
 
 	INSTANCES_LIVE(a, i) {
-		if (i->state >= INSTANCE_STOPPING || model_pinned(model_row(a, i->model)) != pinned)
+		const struct model *model = model_row(a, i->model);
+		if (i->state >= INSTANCE_STOPPING || model_pinned(model) != pinned || model_outside(model))
 			continue;
 		if (!least || hurts_less(a, i, least))
 			least = i;

@@ -136,7 +136,7 @@ enum model_flag {
 	MODEL_PRELOAD = 2,
 	MODEL_AUTOLOAD = 4,
 	MODEL_MEASURE_FIRST = 8, /* nobody can tell its footprint: loads alone once */
-	MODEL_OUTSIDE = 16,      /* `url:` - a server we do not run: claims what it measures */
+	MODEL_OUTSIDE = 16,      /* `url:` - a server we do not run: claims what it measures, is never made to go */
 	MODEL_DECLARED = 64,     /* its footprint was declared: learning raises it, never lowers it */
 	MODEL_SERIAL_LOAD = 32,  /* loads of its engine kind go one at a time */
 	MODEL_EXPERTS = 128,     /* mixture of experts: its memory swings more while it runs */

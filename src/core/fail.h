@@ -25,6 +25,8 @@ enum fail {
 	FAIL_WISH_REFUSED,   /* 409: an eject by role use of a model that is busy or pinned */
 	FAIL_MODEL_REMOVED,  /* 404: gone with a reload of the configuration */
 	FAIL_EMERGENCY,      /* 503: ended to save the machine's memory */
+	FAIL_START_TIMEOUT,  /* 504: its load made no progress for too long */
+	FAIL_UNREACHABLE,    /* 503: a server that we do not run does not answer */
 	FAIL_COUNT,
 };
 

@@ -102,7 +102,8 @@ void instance_open(struct arbiter *a, struct model *model, const struct amount *
 	model->prior = model->learned;
 	model->last_used_at = a->now;
 	model->loads++;
-	a->loading++;
+	instance->outside = model_outside(model);
+	a->loading += !instance->outside;
 	a->measuring += instance->measuring;
 	a->counters.loads++;
 	model_refresh(a, model);
@@ -187,7 +188,7 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 	struct model *model = model_row(a, instance->model);
 
 	assert(instance->state == INSTANCE_LOADING);
-	a->loading--;
+	a->loading -= !instance->outside;
 	instance->state = INSTANCE_READY;
 	instance->permille = 1000;
 	instance->ready_at = a->now;
@@ -237,7 +238,7 @@ void instance_cut(struct instance *instance, enum fail fail)
 
 static void leave_loading(struct arbiter *a, struct instance *instance)
 {
-	a->loading -= instance->state == INSTANCE_LOADING;
+	a->loading -= instance->state == INSTANCE_LOADING && !instance->outside;
 	instance_measured(a, instance);
 	instance->drain = REASON_NONE;
 	instance->drain_for = 0;
@@ -264,8 +265,10 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	struct model *model = model_row(a, instance->model);
 	bool loading = instance->state == INSTANCE_LOADING;
 
+	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE)
+		fail = FAIL_LOAD_FAILED; /* however it ended */
 	if (loading)
-		model_load_failed(a, model, never_ready, FAIL_LOAD_FAILED);
+		model_load_failed(a, model, never_ready, fail);
 	else
 		model_crashed(a, model);
 	struct decision decision =
@@ -280,8 +283,10 @@ void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reaso
 {
 	if (instance->state >= INSTANCE_STOPPING)
 		return;
-	bool loading = instance->state == INSTANCE_LOADING;
-	count_failure(a, instance, reason, loading ? FAIL_LOAD_FAILED : FAIL_ENGINE_DIED, false);
+	enum fail fail = FAIL_ENGINE_DIED;
+	if (instance->state == INSTANCE_LOADING)
+		fail = reason == REASON_STALLED ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
+	count_failure(a, instance, reason, fail, false);
 	instance_cut(instance, FAIL_ENGINE_DIED);
 	instance_end(a, instance, ACTION_KILL, reason);
 }

@@ -61,7 +61,7 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 	if (!ready)
 		return;
 	instance_measured(a, instance);
-	if (instance_busy(instance) || instance->outdated)
+	if (instance_busy(instance) || instance->outdated || model_outside(model))
 		return;
 
 	/* What conversations hold is not the model's. */

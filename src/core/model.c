@@ -7,10 +7,17 @@
 
 #define SECOND INT64_C(1000000)
 
-enum { RECHECK_US = 1000000 };
+enum { RECHECK_US = 1000000, OUTSIDE_AGAIN_US = 5000000 };
+
+bool model_outside(const struct model *model)
+{
+	return model->spec.flags & MODEL_OUTSIDE;
+}
 
 bool model_pinned(const struct model *model)
 {
+	if (model_outside(model))
+		return true;
 	if (model->pin_command != 0)
 		return model->pin_command > 0;
 	return model->present && model->spec.flags & MODEL_PINNED;
@@ -234,7 +241,8 @@ void model_refresh(struct arbiter *a, struct model *model)
 
 /*
  * At once after the first crash of an engine that served; then 1 s, doubling; a
- * file or flags that are wrong do not mend by themselves, so longer.
+ * file or flags that are wrong do not mend by themselves, so longer. A server that
+ * we do not run is asked again soon.
  */
 static void back_off(struct arbiter *a, struct model *model)
 {
@@ -245,6 +253,8 @@ static void back_off(struct arbiter *a, struct model *model)
 
 	if (model->crashes == 1 && failures == 1)
 		wait = 0;
+	else if (model_outside(model))
+		wait = OUTSIDE_AGAIN_US; /* to ask it costs nothing */
 
 	model->retry_at = a->now + (wait < most ? wait : most);
 }

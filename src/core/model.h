@@ -11,6 +11,9 @@
  * instance, or a wish to be resident) and sets when it is next due. A model that
  * does not stir costs a step nothing.
  */
+/* A server that we do not run: it takes no room that we could give, and gives none back. */
+bool model_outside(const struct model *model);
+/* Nobody takes its place. */
 bool model_pinned(const struct model *model);
 bool model_backing_off(const struct arbiter *a, const struct model *model);
 /* Failed so that waiting is not worth a client's while: new requests are refused until retry_at. */

@@ -109,6 +109,8 @@ const char *fail_name(enum fail fail)
 		[FAIL_WISH_REFUSED] = "wish_refused",
 		[FAIL_MODEL_REMOVED] = "model_removed",
 		[FAIL_EMERGENCY] = "emergency",
+		[FAIL_START_TIMEOUT] = "start_timeout",
+		[FAIL_UNREACHABLE] = "unreachable",
 	};
 	return NAME_OF(names, fail);
 }

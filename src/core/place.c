@@ -292,7 +292,7 @@ struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinne
 		const struct model *model = model_row(a, i->model);
 		bool ready = i->state == INSTANCE_READY || i->state == INSTANCE_DRAINING;
 		if (!ready || instance_busy(i) || (model->queue.count && !with_queue) ||
-		    (model_pinned(model) && !pinned_too))
+		    (model_pinned(model) && !pinned_too) || model_outside(model))
 			continue;
 		if (!first || policy->leaves_before(a, i, first))
 			first = i;
@@ -486,7 +486,29 @@ void place_start_load(struct arbiter *a, const struct want *want, const struct v
 bool place_wants_load(const struct arbiter *a, const struct model *model)
 {
 	return !model->instance && (model->queue.count || model->preload) &&
-	       !model_backing_off(a, model);
+	       !model_backing_off(a, model) && !model_outside(model);
+}
+
+bool place_attach(struct arbiter *a)
+{
+	const struct amount nothing = { 0 };
+
+	if (a->shutdown || instance_table_full(a))
+		return false;
+	MODELS_STIRRING(a, model) {
+		const struct request *head = model_head(a, model);
+		if (!model_outside(model) || model->instance || !(head || model->preload) ||
+		    model_backing_off(a, model))
+			continue;
+		struct decision decision =
+			decision_about(a, DECISION_LOAD, head ? REASON_REQUEST : REASON_PRELOAD, model);
+		decision.request = head ? head->spec.sequence : 0;
+		decision.instance = a->instance_sequence + 1;
+		decision_record(a, &decision);
+		instance_open(a, model, &nothing, &nothing);
+		return true;
+	}
+	return false;
 }
 
 /* The next waiting model after `last` in the policy's order. */

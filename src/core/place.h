@@ -30,6 +30,8 @@ struct want {
 /* What `model` needs to load, or, where it has an instance, for `head` to run there. */
 struct want place_want(const struct arbiter *a, struct model *model, struct request *head);
 bool place_wants_load(const struct arbiter *a, const struct model *model);
+/* A server that we do not run is wanted: it needs no room, so nothing stands in its way. */
+bool place_attach(struct arbiter *a);
 bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
 
 /*

@@ -284,7 +284,7 @@ static uint32_t loads_in_flight(const struct arbiter *a)
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
 		loads += i->state == INSTANCE_LOADING && !model_is_reservation(model) &&
-		         model->queue.count;
+		         !i->outside && model->queue.count;
 	}
 	return loads;
 }

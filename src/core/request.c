@@ -291,7 +291,7 @@ static void refuse_load(const struct arbiter *a, const struct model *model,
 		out->fail = FAIL_BACKING_OFF;
 		out->reason = REASON_BACK_OFF;
 		out->retry_after_us = model->retry_at - a->now;
-	} else if (a->machine_known && place_never(a, model, &out->verdict)) {
+	} else if (a->machine_known && !model_outside(model) && place_never(a, model, &out->verdict)) {
 		out->fail = FAIL_NEVER_FITS;
 		out->reason = out->verdict.binds;
 		out->weighed = true;

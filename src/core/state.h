@@ -112,6 +112,8 @@ struct instance {
 	uint32_t outdated;      /* launched by a spec that has changed since: teaches nothing */
 	uint32_t served;        /* requests dispatched to it so far */
 	uint32_t expects;       /* LOADING: requests its claim has room for */
+	uint32_t outside;       /* a server that we do not run: its load reads nothing */
+	uint32_t unused;
 	uint64_t sequence;
 	struct chain running;
 	int64_t opened_at;

@@ -49,7 +49,7 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 		.spec = &model->spec,
 		.state = model_state(a, model),
 		.reason = model_reason(a, model),
-		.pinned = model_pinned(model),
+		.pinned = model_pinned(model) && !model_outside(model),
 		.instance = ID_NONE,
 		.queued = model->queue.count,
 		.slots = model->spec.slots,

@@ -17,8 +17,9 @@ static bool purge(struct arbiter *a)
 		if (!model->purge)
 			continue;
 		struct refusal refusal = { .fail = model->purge };
-		bool failed = model->purge == FAIL_LOAD_FAILED || model->purge == FAIL_NO_ROOM;
-		if (failed && !model->never_ready)
+		bool failed = model->purge == FAIL_LOAD_FAILED || model->purge == FAIL_NO_ROOM ||
+		              model->purge == FAIL_START_TIMEOUT || model->purge == FAIL_UNREACHABLE;
+		if (failed && (!model->never_ready || model_outside(model)))
 			refusal.retry_after_us = model->retry_at - a->now;
 		request_reject(a, model_head(a, model), &refusal);
 		return true;
@@ -138,5 +139,5 @@ bool work_once(struct arbiter *a)
 {
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
 	       control_shut(a) || control_relieve(a) || control_stop_drained(a) ||
-	       serve(a) || warm_files(a) || announce(a) || arm(a);
+	       place_attach(a) || serve(a) || warm_files(a) || announce(a) || arm(a);
 }

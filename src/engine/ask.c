@@ -41,16 +41,17 @@ static int connect_unix(const char *path)
 	return -error;
 }
 
-static int connect_loopback(uint16_t port)
+static int connect_tcp(const struct endpoint *endpoint)
 {
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)
-	};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_storage address;
 
+	endpoint_address(endpoint, &address);
+	int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno == EINPROGRESS)
+	socklen_t bytes = address.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+	                                                : sizeof(struct sockaddr_in);
+	if (connect(fd, (struct sockaddr *)&address, bytes) == 0 || errno == EINPROGRESS)
 		return fd;
 	int error = errno;
 	close(fd);
@@ -197,16 +198,17 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 int ask_start(const struct ask_options *options, struct ask **out)
 {
 	const struct endpoint *endpoint = options->endpoint;
-	int fd = endpoint->path[0] ? connect_unix(endpoint->path) : connect_loopback(endpoint->port);
+	int fd = endpoint->path[0] ? connect_unix(endpoint->path) : connect_tcp(endpoint);
 
 	if (fd < 0)
 		return fd;
 	struct ask *ask = xcalloc(1, sizeof(*ask));
 	ask->fd = fd;
 	ask->options = *options;
-	ask->request = xasprintf("GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s"
+	ask->request = xasprintf("GET %s HTTP/1.1\r\nHost: %s\r\n%s%s%s"
 	                         "Connection: close\r\n\r\n",
-	                         options->path, endpoint->key[0] ? "Authorization: Bearer " : "",
+	                         options->path, endpoint->authority ? endpoint->authority : "localhost",
+	                         endpoint->key[0] ? "Authorization: Bearer " : "",
 	                         endpoint->key, endpoint->key[0] ? "\r\n" : "");
 	int status = uv_poll_init(options->loop, &ask->poll, fd);
 	if (status < 0) {

@@ -47,10 +47,13 @@ struct instance {
 	uint32_t context_tokens;
 	int64_t file_bytes;
 	bool is_encoder;
-	pid_t pid;
+	bool outside;             /* a server that we do not run */
+	uint32_t misses;          /* READY, outside: how often in a row it was not there */
+	pid_t pid;                /* outside: who listens there; 0 = not known */
 
 	uv_timer_t *timer;        /* LOADING: the next question; STOPPING: the next signal */
 	struct ask *ask;          /* the question that is out */
+	struct reach *reach;      /* ... to a server that we do not run */
 	uint64_t started_ms;
 	uint32_t permille;
 	int64_t bytes_moved;
@@ -87,6 +90,15 @@ struct supervisor {
 /* instance_load.c: from the first question to readiness. */
 void instance_begin_loading(struct instance *instance);
 void instance_stop_asking(struct instance *instance);
+void instance_ask_slots(struct instance *instance); /* it is healthy; what is it like? Then it is ready */
+
+/* instance_outside.c: a server that we do not run. */
+void instance_attach(struct instance *instance);
+void instance_detach(struct instance *instance);
+void instance_watch(struct instance *instance); /* from readiness on */
+
+/* supervisor.c: no process of it is left; it is freed. */
+void instance_tell_gone(struct instance *instance);
 
 /* instance_log.c: the pipe that is its stdout and stderr. */
 int instance_open_log(struct instance *instance, int *out_write_fd);

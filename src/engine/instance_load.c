@@ -10,6 +10,7 @@
 #include "engine/ask.h"
 #include "engine/instance.h"
 #include "engine/process.h"
+#include "engine/reach.h"
 
 enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 64 };
 enum { ANSWER_MS = 1000, SLOTS_MS = 500, MEASURE_MS = 250 };
@@ -29,6 +30,9 @@ void instance_stop_asking(struct instance *instance)
 	if (instance->ask)
 		ask_cancel(instance->ask);
 	instance->ask = NULL;
+	if (instance->reach)
+		reach_cancel(instance->reach);
+	instance->reach = NULL;
 	uv_timer_stop(instance->timer);
 }
 
@@ -96,6 +100,8 @@ static void become_ready(struct instance *instance)
 	instance->state = INSTANCE_READY;
 	instance->was_ready = true;
 	instance->oom_kills = process_oom_kills();
+	if (instance->outside)
+		instance_watch(instance);
 	events->on_ready(events->ctx, instance->id, instance->slots, instance->context_tokens);
 }
 
@@ -143,7 +149,7 @@ static void on_slots_late(uv_timer_t *timer)
 }
 
 /* It is healthy. What it made of our flags is asked once; without an answer they count as asked. */
-static void ask_slots(struct instance *instance)
+void instance_ask_slots(struct instance *instance)
 {
 	struct ask_options options = {
 		.loop = instance->supervisor->options.loop,
@@ -167,7 +173,7 @@ static void on_health(void *ctx, int status, struct str body)
 
 	instance->ask = NULL;
 	if (status == 200 || status == 0)
-		ask_slots(instance);
+		instance_ask_slots(instance);
 	else
 		ask_later(instance);
 }

@@ -98,7 +98,7 @@ static void on_spawned(void *ctx, uint64_t spawn_id, pid_t pid)
 	supervisor->events.on_spawned(supervisor->events.ctx, instance->id, pid);
 }
 
-static void tell_gone(struct instance *instance)
+void instance_tell_gone(struct instance *instance)
 {
 	struct supervisor *supervisor = instance->supervisor;
 	struct ending ending = instance->ending;
@@ -122,7 +122,7 @@ static void on_failed(void *ctx, uint64_t spawn_id, int error, const char *what)
 	instance_stop_asking(instance);
 	instance->state = INSTANCE_ENDED;
 	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);
-	tell_gone(instance);
+	instance_tell_gone(instance);
 }
 
 static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct rusage *usage)
@@ -155,7 +155,7 @@ static void on_gone(void *ctx, uint64_t spawn_id)
 	struct instance *instance = by_spawn(ctx, spawn_id);
 
 	if (instance)
-		tell_gone(instance);
+		instance_tell_gone(instance);
 }
 
 static void on_restarted(void *ctx)
@@ -256,8 +256,13 @@ static int choose_endpoint(struct instance *instance, uint64_t sequence, struct 
 	const struct supervisor *supervisor = instance->supervisor;
 	struct endpoint *endpoint = &instance->endpoint;
 	enum address address;
-	int code = instance->adapter->address(instance->model, &address, err);
 
+	/* It says itself where it listens. */
+	if (instance->model->url) {
+		endpoint->port = instance->model->url_port;
+		return 0;
+	}
+	int code = instance->adapter->address(instance->model, &address, err);
 	if (code < 0)
 		return code;
 	if (address == ADDRESS_UNIX) {
@@ -351,6 +356,11 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 	list_append(&supervisor->instances, &instance->node);
 	supervisor->instance_count++;
 
+	if (conf_is_outside(model)) {
+		instance->outside = true;
+		instance_attach(instance);
+		return 0;
+	}
 	int code = choose_endpoint(instance, order->sequence, err);
 	instance_learn_secrets(instance);
 	if (code == 0)
@@ -414,6 +424,10 @@ void supervisor_stop(struct supervisor *supervisor, struct id id)
 		return;
 	if (!begin_stopping(instance))
 		return;
+	if (instance->outside) {
+		instance_detach(instance);
+		return;
+	}
 	const struct drain_rule *rule = &instance->adapter->drain;
 	instance->terms = 1;
 	send_signal(instance, SIGTERM);
@@ -424,7 +438,11 @@ void supervisor_kill(struct supervisor *supervisor, struct id id)
 {
 	struct instance *instance = by_id(supervisor, id);
 
-	if (begin_stopping(instance))
+	if (!begin_stopping(instance))
+		return;
+	if (instance->outside)
+		instance_detach(instance);
+	else
 		send_kill(instance);
 }
 
@@ -440,15 +458,14 @@ bool supervisor_endpoint(const struct supervisor *supervisor, struct id id, stru
 	return true;
 }
 
-bool supervisor_owner(const struct supervisor *supervisor, struct id id, pid_t *out_pgid,
-                      const char **out_cgroup)
+bool supervisor_owner(const struct supervisor *supervisor, struct id id, struct owner *out)
 {
 	const struct instance *instance = by_id(supervisor, id);
 
 	if (!instance || !instance->pid)
 		return false;
-	*out_pgid = instance->pid;
-	*out_cgroup = NULL;
+	*out = (struct owner){ .pgid = instance->outside ? 0 : instance->pid,
+		               .pid = instance->outside ? instance->pid : 0 };
 	return true;
 }
 

@@ -21,6 +21,9 @@
  * that starts at 1 ms; and it turns what becomes of the process into events. It
  * decides nothing about memory.
  *
+ * A server that somebody else runs (`url:`) is an instance too: it is looked for
+ * instead of started, and let go of instead of ended.
+ *
  * Life of an instance here: starting -> loading -> ready -> stopping -> gone;
  * a slot is freed when the keeper says that its group is gone. Stopping is the
  * adapter's drain rule: TERM, after `stop_grace` TERM again, then KILL.
@@ -90,9 +93,13 @@ void supervisor_kill(struct supervisor *supervisor, struct id instance);
 /* False where it is not ready. */
 bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance, struct endpoint *out);
 
-/* For the probe: process group, cgroup (NULL), and the model files it maps. False where it is unknown. */
-bool supervisor_owner(const struct supervisor *supervisor, struct id instance, pid_t *out_pgid,
-                      const char **out_cgroup);
+/* For the probe: whose memory is an instance's. False where it is not known. */
+struct owner {
+	pid_t pgid;         /* of an engine that we started; 0 = none */
+	pid_t pid;          /* of a server that we do not run; 0 = none */
+	const char *cgroup; /* NULL = none */
+};
+bool supervisor_owner(const struct supervisor *supervisor, struct id instance, struct owner *out);
 
 /*
  * What no log may show, besides the keys made for engines and what a model's

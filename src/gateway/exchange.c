@@ -48,6 +48,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
 	buf_release(&exchange->head);
+	buf_release(&exchange->credentials);
 	buf_release(&exchange->error);
 	buf_release(&exchange->ahead);
 	free(exchange->boundary);
@@ -206,10 +207,12 @@ static void write_head(struct exchange *exchange, const struct message *head)
 	}
 	head_write_request(&exchange->head, head,
 	                   &(struct request_head){ .target = buf_str(&target),
-	                                           .host = STR("localhost"),
 	                                           .length = LENGTH_NONE,
 	                                           .keep_alive = true });
 	buf_release(&target);
+	for (size_t i = 0; i < exchange->conf->model_count; i++)
+		if (exchange->conf->models[i].forward_auth && buf_length(&exchange->credentials) == 0)
+			head_write_credentials(&exchange->credentials, head);
 }
 
 /* What names no model in a form that we know may be any bytes, unless it says that it is JSON. */

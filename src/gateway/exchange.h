@@ -58,6 +58,7 @@ struct exchange {
 	char *boundary;              /* of a form; NULL */
 	struct buf ahead;            /* stands before the body */
 	struct buf head;             /* for the engine, but for its end */
+	struct buf credentials;      /* the client's, where some model passes them on */
 	struct str engine_path;      /* within `path` */
 	struct intake intake;
 

@@ -36,6 +36,8 @@ static const struct kind kinds[FAIL_COUNT] = {
 	[FAIL_WISH_REFUSED] = { 409, "busy_or_pinned", 0, "", " is busy or pinned and stays loaded" },
 	[FAIL_MODEL_REMOVED] = { 404, "model_removed", 0, "", " was removed from the configuration" },
 	[FAIL_EMERGENCY] = { 503, "emergency", 10, "", " was ended to save the machine's memory" },
+	[FAIL_START_TIMEOUT] = { 504, "start_timeout", 10, "", " did not become ready in time" },
+	[FAIL_UNREACHABLE] = { 503, "unreachable", 5, "the server of ", " cannot be reached" },
 };
 
 static const char *bound_by(uint32_t reason)

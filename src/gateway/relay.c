@@ -382,6 +382,8 @@ void relay_start(struct exchange *exchange)
 	}
 	head.length -= 2; /* the blank line: more fields follow */
 	request.head = head;
+	if (exchange_model(exchange)->forward_auth)
+		request.credentials = buf_str(&exchange->credentials);
 	exchange->upstream =
 		upstream_start(exchange->gateway, &request, &upstream_events, exchange);
 }

@@ -261,7 +261,10 @@ static void on_eof(void *ctx)
 
 static bool is_nobody_there(const struct upstream *upstream, int error)
 {
-	return !stream_connected(upstream->stream) && (error == -ECONNREFUSED || error == -ENOENT);
+	bool refused = error == -ECONNREFUSED || error == -ENOENT || error == -EHOSTUNREACH ||
+	               error == -ENETUNREACH || error == -ETIMEDOUT;
+
+	return !stream_connected(upstream->stream) && refused;
 }
 
 static void on_broken(void *ctx, int error)
@@ -316,25 +319,31 @@ static void connect_anew(struct upstream *upstream)
 {
 	struct reactor *reactor = upstream->gateway->reactor;
 	const struct endpoint *endpoint = &upstream->endpoint;
+	struct sockaddr_storage address;
 
+	endpoint_address(endpoint, &address);
 	attend(upstream, endpoint->path[0] ? stream_dial_unix(reactor, endpoint->path)
-	                                   : stream_dial_loopback(reactor, endpoint->port),
+	                                   : stream_dial_tcp(reactor, (struct sockaddr *)&address),
 	       false);
 }
 
-static void complete_head(struct upstream *upstream, struct str head, struct str ahead)
+static void complete_head(struct upstream *upstream, const struct upstream_request *request)
 {
 	const struct intake *body = upstream->body;
 	bool has_body = body->length > 0 || upstream->method == METHOD_POST ||
 	                upstream->method == METHOD_PUT || upstream->method == METHOD_PATCH;
 
-	buf_append_str(&upstream->head, head);
+	buf_append_str(&upstream->head, request->head);
+	buf_printf(&upstream->head, "Host: %s\r\n",
+	           upstream->endpoint.authority ? upstream->endpoint.authority : "localhost");
 	if (has_body)
-		buf_printf(&upstream->head, "Content-Length: %lld\r\n", (long long)body->length + (long long)ahead.length);
+		buf_printf(&upstream->head, "Content-Length: %lld\r\n",
+		           (long long)body->length + (long long)request->ahead.length);
+	buf_append_str(&upstream->head, request->credentials);
 	if (upstream->endpoint.key[0])
 		buf_printf(&upstream->head, "Authorization: Bearer %s\r\n", upstream->endpoint.key);
 	buf_append_str(&upstream->head, STR("\r\n"));
-	buf_append_str(&upstream->head, ahead);
+	buf_append_str(&upstream->head, request->ahead);
 }
 
 struct upstream *upstream_start(struct gateway *gateway, const struct upstream_request *request,
@@ -351,7 +360,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 	upstream->method = request->method;
 	upstream->upgrade = request->upgrade;
 	upstream->body = request->body;
-	complete_head(upstream, request->head, request->ahead);
+	complete_head(upstream, request);
 
 	struct stream *kept = pool_take(gateway->pool, upstream->server);
 	if (kept)

@@ -42,8 +42,8 @@ struct upstream_events {
 enum { UPSTREAM_PARTS_MAX = 32 };
 
 /*
- * `head` is a request head with everything but the length, the engine's key and
- * the blank line behind; `body` is complete. Both stay with the caller, and
+ * `head` is a request head with everything but Host, length, credentials and the
+ * blank line behind; `credentials` are whole lines; `body` is complete. Both stay with the caller, and
  * `body` is cleared at the first byte of the answer.
  */
 struct upstream_request {
@@ -54,6 +54,7 @@ struct upstream_request {
 	bool upgrade;         /* the client asked for another protocol: a 101 is an answer */
 	struct str head;
 	struct str ahead;     /* sent before the body, and part of it */
+	struct str credentials; /* of the client, where its model passes them on; else empty */
 	struct intake *body;
 };
 

@@ -82,18 +82,14 @@ static void write_length(struct buf *out, int64_t length)
 }
 
 /* The fields that go through: neither in the table nor named in Connection. */
-static void write_fields(struct buf *out, const struct message *message, int drop,
-                         bool with_credentials)
+static void write_fields(struct buf *out, const struct message *message, int drop)
 {
 	bool is_any_named = message_header(message, "connection").data != NULL;
 
 	for (uint32_t i = 0; i < message->field_count; i++) {
 		struct str name = message_name(message, i);
-		int flags = drop_flags(name);
-		bool is_allowed = with_credentials && (flags & CREDENTIAL);
-		if ((flags & drop) && !is_allowed)
-			continue;
-		if (is_any_named && message_header_has(message, "connection", name))
+		bool named = is_any_named && message_header_has(message, "connection", name);
+		if (drop_flags(name) & drop || named)
 			continue;
 		write_field(out, name, message_value(message, i));
 	}
@@ -118,19 +114,22 @@ void head_write_request(struct buf *out, const struct message *request,
 		buf_append_str(out, request->query);
 	}
 	buf_append_str(out, STR(" HTTP/1.1\r\n"));
-	write_field(out, STR("Host"), how->host);
+	if (how->host.length)
+		write_field(out, STR("Host"), how->host);
 	if (request->upgrade)
 		write_upgrade(out, request);
 	else if (!how->keep_alive)
 		buf_append_str(out, STR("Connection: close\r\n"));
-	if (how->bearer.length > 0 && !how->forward_authorization) {
-		buf_append_str(out, STR("Authorization: Bearer "));
-		buf_append_str(out, how->bearer);
-		buf_append_str(out, STR("\r\n"));
-	}
-	write_fields(out, request, DROP_TO_ENGINE, how->forward_authorization);
+	write_fields(out, request, DROP_TO_ENGINE);
 	write_length(out, how->length);
 	buf_append_str(out, STR("\r\n"));
+}
+
+void head_write_credentials(struct buf *out, const struct message *request)
+{
+	for (uint32_t i = 0; i < request->field_count; i++)
+		if (drop_flags(message_name(request, i)) & CREDENTIAL)
+			write_field(out, message_name(request, i), message_value(request, i));
 }
 
 static void write_end(struct buf *out, const struct response_head *how, bool is_upgrade)
@@ -157,7 +156,7 @@ void head_write_response(struct buf *out, const struct message *response,
 	buf_append_str(out, STR("\r\n"));
 	if (response->upgrade)
 		write_upgrade(out, response);
-	write_fields(out, response, DROP_TO_CLIENT, false);
+	write_fields(out, response, DROP_TO_CLIENT);
 	write_end(out, how, response->upgrade);
 }
 

@@ -28,17 +28,16 @@ enum { LENGTH_NONE = -1, LENGTH_CHUNKED = -2 };
 
 struct request_head {
 	struct str target; /* path and query for the engine; empty = as the client sent them */
-	struct str host;   /* "localhost" for a unix socket */
-	struct str bearer; /* the engine's own key; empty = none */
+	struct str host;   /* empty: the caller writes the field */
 	int64_t length;    /* >= 0, LENGTH_NONE or LENGTH_CHUNKED */
 	bool keep_alive;
-	/* `forward_auth: true`: the client's Authorization and X-Api-Key go along, not bearer. */
-	bool forward_authorization;
 };
 
 /* An upgrade that the client asks for is passed on. */
 void head_write_request(struct buf *out, const struct message *request,
                         const struct request_head *how);
+/* The fields by which the client says who it is, as whole lines: for a server that is to know. */
+void head_write_credentials(struct buf *out, const struct message *request);
 
 struct head_field {
 	struct str name, value; /* CR, LF and NUL in a value are written as blanks */

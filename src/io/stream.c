@@ -439,16 +439,13 @@ static void on_dial_failed(uv_timer_t *timer)
 	stream->events->on_broken(stream->ctx, UV_ECONNREFUSED);
 }
 
-struct stream *stream_dial_loopback(struct reactor *reactor, uint16_t port)
+struct stream *stream_dial_tcp(struct reactor *reactor, const struct sockaddr *address)
 {
 	struct stream *stream = stream_new(reactor, false);
-	struct sockaddr_in address;
 
 	stream->state = STREAM_CONNECTING;
 	uv_tcp_nodelay(&stream->socket.tcp, 1);
-	uv_ip4_addr("127.0.0.1", port, &address);
-	if (uv_tcp_connect(&stream->request.connect, &stream->socket.tcp,
-	                   (const struct sockaddr *)&address, on_connected) < 0) {
+	if (uv_tcp_connect(&stream->request.connect, &stream->socket.tcp, address, on_connected) < 0) {
 		stream->dial_failed = true;
 		uv_timer_start(&stream->timer, on_dial_failed, 0, 0);
 	}

@@ -46,7 +46,8 @@ struct stream_events {
 struct stream *stream_accept(struct reactor *reactor, struct uv_stream_s *server, bool unix_socket);
 /* Connect. Bytes may be written at once: they wait for the connection. */
 struct stream *stream_dial_unix(struct reactor *reactor, const char *path);
-struct stream *stream_dial_loopback(struct reactor *reactor, uint16_t port);
+struct sockaddr;
+struct stream *stream_dial_tcp(struct reactor *reactor, const struct sockaddr *address);
 
 void stream_attend(struct stream *stream, const struct stream_events *events, void *ctx);
 void stream_pause(struct stream *stream);  /* no on_read, no on_eof until resumed */

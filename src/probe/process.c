@@ -14,7 +14,7 @@ enum {
 };
 
 /* Fields of /proc/PID/stat behind the name, as proc(5) numbers them. */
-enum { FIELD_STATE = 3, FIELD_PGRP = 5, FIELD_SESSION = 6, FIELD_FLAGS = 9, FIELD_UTIME = 14, FIELD_STIME = 15 };
+enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_PGRP = 5, FIELD_SESSION = 6, FIELD_FLAGS = 9, FIELD_UTIME = 14, FIELD_STIME = 15 };
 
 static void take_field(int field, struct str text, struct process *out)
 {
@@ -24,7 +24,9 @@ static void take_field(int field, struct str text, struct process *out)
 		out->state = text.length ? text.data[0] : '?';
 	if (!lines_number(text, &value, NULL))
 		return;
-	if (field == FIELD_PGRP && value < INT32_MAX)
+	if (field == FIELD_PARENT && value < INT32_MAX)
+		out->parent = (pid_t)value;
+	else if (field == FIELD_PGRP && value < INT32_MAX)
 		out->pgid = (pid_t)value;
 	else if (field == FIELD_SESSION && value < INT32_MAX)
 		out->session = (pid_t)value;

@@ -12,6 +12,7 @@ struct process {
 	pid_t pid;
 	char state;          /* 'Z' and 'X' hold no memory any more */
 	bool kernel_thread;
+	pid_t parent;
 	pid_t pgid;
 	pid_t session;
 	int64_t cpu_us;

@@ -53,7 +53,10 @@ static uint32_t owner_of(const struct sample *sample, const struct members *memb
 {
 	for (uint32_t i = 0; i < sample->owners; i++) {
 		pid_t pgid = sample->owner[i].pgid;
+		pid_t pid = sample->owner[i].pid;
 		if (pgid > 0 && (process->session == pgid || process->pgid == pgid))
+			return i;
+		if (pid > 0 && (process->pid == pid || process->parent == pid || process->pgid == pid))
 			return i;
 	}
 	for (uint32_t i = 0; i < members->count; i++)

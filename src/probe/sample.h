@@ -27,7 +27,8 @@ enum { SAMPLE_OWNERS_MAX = 64, SAMPLE_FILES_MAX = 8 };
 
 struct sample_owner {
 	/* asked */
-	pid_t pgid;               /* process group (and session) of the instance */
+	pid_t pgid;               /* process group (and session) of the instance; 0 = none */
+	pid_t pid;                /* a process that is none of ours, with its children; 0 = none */
 	const char *cgroup;       /* its own cgroup, relative to the mount; NULL = none */
 	const char *files[SAMPLE_FILES_MAX]; /* model files whose mapped pages count as hot; NULL ends */
 	/* answered */

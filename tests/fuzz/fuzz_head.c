@@ -13,13 +13,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void rewrite_request(const struct message *message, int64_t length)
 {
-	struct request_head how = { .host = STR("localhost"),
-		                    .bearer = STR("key"),
-		                    .length = length };
+	struct request_head how = { .host = STR("localhost"), .length = length };
 	struct message again;
-	struct buf out = BUF_INIT;
+	struct buf out = BUF_INIT, head = BUF_INIT;
 
-	head_write_request(&out, message, &how);
+	head_write_request(&head, message, &how);
+	buf_append_str(&out, (struct str){ buf_cstr(&head), buf_length(&head) - 2 });
+	head_write_credentials(&out, message);
+	buf_append_str(&out, STR("\r\n"));
+	buf_release(&head);
 	if (buf_length(&out) <= HEAD_BYTES_MAX) {
 		enum head_fault fault = message_parse(&again, buf_str(&out), HEAD_REQUEST_TCP);
 		/* Our own fields may be the ones too many. */
@@ -31,7 +33,8 @@ static void rewrite_request(const struct message *message, int64_t length)
 			assert(again.upgrade == message->upgrade);
 			assert(again.chunked == (length == LENGTH_CHUNKED));
 			assert(again.content_length == (length >= 0 ? length : -1));
-			assert(str_is(message_header(&again, "authorization"), "Bearer key"));
+			assert(str_equal(message_header(&again, "authorization"),
+			                 message_header(message, "authorization")));
 			assert(!message_header(&again, "cookie").data);
 		}
 	}

@@ -292,8 +292,21 @@ static const struct bad bad_files[] = {
 	  "  m: {file: m.gguf, normalise: [x]}\n",
 	  "2:21: error: models.m.normalise: not built yet in this version; try: remove it" },
 	{ "models:\n"
-	  "  m: {file: m.gguf, url: \"http://127.0.0.1:1\"}\n",
-	  "2:21: error: models.m.url: not built yet in this version; try: remove it" },
+	  "  m: {url: \"https://a\"}\n",
+	  "2:12: error: models.m.url: 'https://a': https to a server is not built yet in this version; try: http://HOST:PORT" },
+	{ "models:\n"
+	  "  m: {url: \"http://a/v1\"}\n",
+	  "2:12: error: models.m.url: 'http://a/v1': not the address of a server; try: http://127.0.0.1:8080, without a path" },
+	{ "models:\n"
+	  "  m: {url: \"http://[::1\"}\n",
+	  "2:12: error: models.m.url: 'http://[::1': not the address of a server; try: http://127.0.0.1:8080, without a path" },
+	{ "models:\n"
+	  "  m: {url: \"http://a:70000\"}\n",
+	  "2:12: error: models.m.url: 'http://a:70000': not the address of a server; try: http://127.0.0.1:8080, without a path" },
+	{ "models:\n"
+	  "  m: {url: \"http://a\", cmd: x}\n",
+	  "2:12: error: models.m.url: cmd starts it on this machine, so it listens on 127.0.0.1; try: "
+	  "http://127.0.0.1:80" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, kv_keep: 2GiB}\n",
 	  "2:21: error: models.m.kv_keep: not built yet in this version; try: remove it" },
@@ -301,9 +314,6 @@ static const struct bad bad_files[] = {
 	  "  m: {file: m.gguf, filters: {strip: [a], set: {b: [1, {c: \"x\"}, null, 1.5, 007]}}}\n",
 	  "2:31: error: models.m.filters.strip: not built yet in this version; try: remove it\n"
 	  "2:43: error: models.m.filters.set: not built yet in this version; try: remove it" },
-	{ "models:\n"
-	  "  m: {file: m.gguf, forward_auth: true}\n",
-	  "2:21: error: models.m.forward_auth: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, on_disconnect: finish}\n",
 	  "2:36: error: models.m.on_disconnect: finish is not built yet in this version; try: "
@@ -336,7 +346,7 @@ static const struct bad bad_files[] = {
 	  "1:83: error: api_keys[0].lease_max: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {}\n",
-	  "2:3: error: models.m: neither file nor cmd; try: file: ~/models/NAME.gguf" },
+	  "2:3: error: models.m: neither file, cmd nor url; try: file: ~/models/NAME.gguf" },
 	{ "models:\n"
 	  "  m: {file: a.bin}\n",
 	  "2:13: error: models.m: the file does not tell which engine runs it; try: engine: "

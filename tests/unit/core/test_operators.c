@@ -94,6 +94,38 @@ static void a_wish_takes_nothing_from_anybody(void **state)
 	rig_close(&rig);
 }
 
+static void a_server_of_somebody_else_takes_no_room_and_never_goes(void **state)
+{
+	struct rig rig;
+	struct request_spec wish = { .kind = REQUEST_UNLOAD, .flags = REQUEST_WISH };
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig_add(&rig, 1, 9);
+	rig_ask(&rig, 1);
+	rig_load(&rig, 1);
+	struct model_spec *spec = rig_spec(&rig, 0, 0);
+	spec->flags |= MODEL_OUTSIDE;
+	spec->unload_after_us = SEC;
+	rig_model(&rig, 0);
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "spawn b, dispatch 1 b, spawn a");
+	rig_load(&rig, 0);
+	rig_expect(&rig, "dispatch 2 a");
+	rig_finish(&rig, 2);
+	rig_wait(&rig, 60);
+	rig_ask_as(&rig, 0, wish);
+	rig_expect(&rig, "reject 3 wish_refused");
+	/* Whoever needs room takes it from others. */
+	rig_finish(&rig, 1);
+	rig_add(&rig, 2, 8);
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "stop b");
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_expect(&rig, "stop a");
+	rig_close(&rig);
+}
+
 static void preload_loads_at_start_and_when_room_returns(void **state)
 {
 	struct rig rig;
@@ -242,6 +274,7 @@ int main(void)
 		cmocka_unit_test(operators_unload_stop_and_load),
 		cmocka_unit_test(an_unload_is_cut_at_the_drain_timeout),
 		cmocka_unit_test(a_wish_takes_nothing_from_anybody),
+		cmocka_unit_test(a_server_of_somebody_else_takes_no_room_and_never_goes),
 		cmocka_unit_test(preload_loads_at_start_and_when_room_returns),
 		cmocka_unit_test(without_autoload_only_a_load_starts_it),
 		cmocka_unit_test(a_removed_model_drains_and_goes),

@@ -43,16 +43,15 @@ static void a_good_engine_gets_ready_and_stops(void **state)
 {
 	struct bench *bench = *state;
 	struct endpoint endpoint;
-	const char *cgroup;
-	pid_t pgid;
+	struct owner owner;
 
 	fake_llama(bench, "--load-ms 60");
 	spawn(bench);
 	WAIT(spawned);
 	assert_false(endpoint_of(bench, &endpoint));
-	assert_true(supervisor_owner(bench->supervisor, bench->id, &pgid, &cgroup));
-	assert_int_equal(pgid, bench->pid);
-	assert_int_equal(getpgid(pgid), pgid);
+	assert_true(supervisor_owner(bench->supervisor, bench->id, &owner));
+	assert_int_equal(owner.pgid, bench->pid);
+	assert_int_equal(getpgid(owner.pgid), owner.pgid);
 	WAIT(ready);
 	assert_int_equal(bench->slots, 2);
 	assert_int_equal(bench->context_tokens, 1024);
@@ -64,7 +63,8 @@ static void a_good_engine_gets_ready_and_stops(void **state)
 	assert_true(WIFEXITED(bench->ending.wait_status));
 	assert_false(bench->ending.never_ready);
 	assert_false(endpoint_of(bench, &endpoint));
-	assert_false(supervisor_owner(bench->supervisor, bench->id, &pgid, &cgroup));
+	pid_t pgid = owner.pgid;
+	assert_false(supervisor_owner(bench->supervisor, bench->id, &owner));
 	assert_int_equal(kill(pgid, 0), -1);
 	/* Its log stays. */
 	assert_true(str_ends(supervisor_log(bench->supervisor, &bench->conf->models[0]), "model loaded\n"));

@@ -290,7 +290,10 @@ static struct caller *caller_new(struct stream *stream)
 
 struct caller *call_up(struct world *world)
 {
-	return caller_new(stream_dial_loopback(world->reactor, gateway_port(world->gateway)));
+	struct sockaddr_in address;
+
+	uv_ip4_addr("127.0.0.1", gateway_port(world->gateway), &address);
+	return caller_new(stream_dial_tcp(world->reactor, (const struct sockaddr *)&address));
 }
 
 struct caller *call_up_unix(struct world *world)

@@ -110,12 +110,14 @@ static void pair_init(struct pair *pair)
 static inline void pair_tcp(struct pair *pair)
 {
 	struct listener_events events = { .ctx = pair, .on_connection = pair_accepted };
+	struct sockaddr_in address;
 	struct err err;
 
 	pair_init(pair);
 	pair->listener = listener_tcp(pair->reactor, "127.0.0.1", 0, &events, &err);
 	assert_non_null(pair->listener);
-	pair->near.stream = stream_dial_loopback(pair->reactor, listener_port(pair->listener));
+	uv_ip4_addr("127.0.0.1", listener_port(pair->listener), &address);
+	pair->near.stream = stream_dial_tcp(pair->reactor, (const struct sockaddr *)&address);
 	stream_attend(pair->near.stream, &end_events, &pair->near);
 }
 
