@@ -22,6 +22,7 @@ struct sampler {
 	const char *root;
 	enum sampler_pace pace;
 	uint32_t release_ms; /* next step of the ladder */
+	uint32_t most_ms;    /* between two samples */
 	bool in_flight;
 	bool again; /* the pace rose while a sample was in flight */
 	bool closing;
@@ -106,7 +107,7 @@ static void on_timer(uv_timer_t *timer)
 	begin(timer->data);
 }
 
-static uint64_t next_ms(struct sampler *sampler)
+static uint64_t pace_ms(struct sampler *sampler)
 {
 	switch (sampler->pace) {
 	case PACE_EMPTY:
@@ -121,6 +122,13 @@ static uint64_t next_ms(struct sampler *sampler)
 	uint32_t ms = sampler->release_ms;
 	sampler->release_ms = ms * 2 < RELEASE_LAST_MS ? ms * 2 : RELEASE_LAST_MS;
 	return ms;
+}
+
+static uint64_t next_ms(struct sampler *sampler)
+{
+	uint64_t ms = pace_ms(sampler);
+
+	return ms < sampler->most_ms ? ms : sampler->most_ms;
 }
 
 static void arm(struct sampler *sampler)
@@ -143,6 +151,7 @@ struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct topo
 	sampler->topology = *topology;
 	sampler->pace = PACE_EMPTY;
 	sampler->release_ms = RELEASE_FIRST_MS;
+	sampler->most_ms = UINT32_MAX;
 	uv_timer_init(loop, &sampler->timer);
 	sampler->timer.data = sampler;
 	begin(sampler);
@@ -159,6 +168,17 @@ void sampler_pace(struct sampler *sampler, enum sampler_pace pace)
 	if (!faster)
 		return;
 	sampler->again = sampler->in_flight;
+	arm(sampler);
+}
+
+void sampler_within(struct sampler *sampler, uint32_t ms)
+{
+	sampler->most_ms = ms;
+}
+
+void sampler_now(struct sampler *sampler)
+{
+	sampler->again = true;
 	arm(sampler);
 }
 

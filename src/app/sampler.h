@@ -16,7 +16,7 @@
  * 10 s while nothing is loaded, 1 s while something is, 200 ms while a load or
  * an unload is in flight, and after an engine's end at 1, 2, 4 ... 50 ms until
  * its bytes were seen to come back, because the next load waits for exactly
- * that. The topology is read along: with every sample where a GPU holds memory,
+ * that. Where memory is short it is read oftener (sampler_within). The topology is read along: with every sample where a GPU holds memory,
  * else with every tenth, for its views are only shown.
  */
 struct sampler;
@@ -51,6 +51,10 @@ struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const stru
                             const struct sampler_events *events);
 /* Change the pace; a faster one takes effect at once, PACE_RELEASE starts its ladder anew. */
 void sampler_pace(struct sampler *sampler, enum sampler_pace pace);
+/* The next sample after the one that is back comes after so long at most. UINT32_MAX: as the pace says. */
+void sampler_within(struct sampler *sampler, uint32_t ms);
+/* One more at once. */
+void sampler_now(struct sampler *sampler);
 /* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). */
 void sampler_close(struct sampler *sampler);
 

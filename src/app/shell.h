@@ -16,6 +16,7 @@
 #include "engine/supervisor.h"
 #include "gateway/gateway.h"
 #include "io/keeper.h"
+#include "probe/danger.h"
 #include "store/store.h"
 
 /*
@@ -55,6 +56,7 @@ struct room_facts {
 	int64_t total_bytes;
 	int64_t baseline_bytes;
 	int64_t default_reserve_bytes;
+	int64_t group_bytes; /* that a control group's limit leaves; INT64_MAX = none */
 };
 
 enum shell_phase {
@@ -98,14 +100,17 @@ struct shell {
 	char (*last_error)[512]; /* per model: what its last failure said */
 
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */
+	int64_t group_cap_told_bytes; /* of the control group, as the arbiter knows it; 0 = none */
 	uint64_t caps_told;      /* shell_caps() of the machine that the arbiter knows */
 	struct topology topology; /* read with it, or at most ten samples before */
 	int64_t sampled_at_us;
 	int64_t baseline_bytes; /* the least foreign use seen */
 	int64_t reserve_bytes;
-	bool has_cgroup_limit;
 	bool sample_failing;
+	struct danger_watch danger;
 	enum pressure pressure;
+	uv_poll_t stall_poll; /* PSI told of stalls; -1: the kernel has none, or we may not ask */
+	int stall_fd;
 
 	struct keeper *keeper;
 	struct supervisor *supervisor;
@@ -177,7 +182,16 @@ void shell_close_outside(struct shell *shell);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);
-int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sample);
+
+/* shell_pressure.c: how near the memory is to running out. */
+void shell_judge_pressure(struct shell *shell, const struct sample *sample,
+                          const struct sampler_owner *owners);
+void shell_watch_stalls(struct shell *shell); /* sample at once where the kernel tells of them */
+void shell_unwatch_stalls(struct shell *shell);
+/* A limit on our control group, as a cap on what models may take of it; false: none. */
+bool shell_cgroup_cap(const struct shell *shell, const struct sample *sample, struct view_spec *out);
+/* We get the processor when memory is short, and are not the first to be killed for it. */
+void shell_stand_firm(void);
 
 /* shell_open.c, shell_reload.c */
 void shell_push_machine(struct shell *shell);

@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "base/units.h"
 
+/* A sample older than this is taken anew before something is loaded. */
+enum { STALE_US = 1000000 };
+
 /* ---- the gateway ---- */
 
 void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec)
@@ -37,6 +40,9 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 	bool wants_it = spec->kind == REQUEST_INFER || spec->kind == REQUEST_LOAD;
 	bool unusable = shell->catalogue.rows[spec->model].error[0];
 
+	/* While nothing is loaded the machine is looked at rarely: whoever loads wants to know how it is. */
+	if (wants_it && shell->pace == PACE_EMPTY && shell_now_us() - shell->sampled_at_us > STALE_US)
+		sampler_now(shell->sampler);
 	/* Nobody is evicted for a file that cannot be used, or by what another file took. */
 	if (wants_it && (unusable || (shell->conf->models[spec->model].file &&
 	                              !has_instance(shell, spec->model))))

@@ -109,6 +109,8 @@ int64_t shell_room(const struct room_facts *facts, const struct conf *conf)
 {
 	int64_t room = facts->total_bytes - shell_reserve(facts, conf) - facts->baseline_bytes;
 
+	if (facts->group_bytes < room)
+		room = facts->group_bytes;
 	if (conf->memory_limit_bytes != CONF_AUTO && conf->memory_limit_bytes < room)
 		room = conf->memory_limit_bytes;
 	return room;
@@ -123,7 +125,6 @@ static int read_machine(struct shell *shell, struct err *err)
 		code = sample_read("", &shell->sample, err);
 	if (code < 0)
 		return code;
-	shell->has_cgroup_limit = shell->sample.cgroup_limit_bytes < shell->sample.total_bytes;
 	shell->baseline_bytes = shell->sample.unreclaimable_bytes;
 	shell->room_facts = (struct room_facts){
 		.total_bytes = shell->sample.total_bytes,
@@ -133,6 +134,10 @@ static int read_machine(struct shell *shell, struct err *err)
 	if (shell_has_devices(shell))
 		shell_device_facts(shell, &shell->room_facts);
 	shell->reserve_bytes = shell_reserve(&shell->room_facts, shell->conf);
+	struct view_spec group;
+	shell->room_facts.group_bytes = INT64_MAX;
+	if (shell_cgroup_cap(shell, &shell->sample, &group))
+		shell->room_facts.group_bytes = group.cap_bytes - group.foreign_bytes;
 	shell->room_bytes = shell_room(&shell->room_facts, shell->conf);
 	return 0;
 }
@@ -154,12 +159,9 @@ void shell_push_machine(struct shell *shell)
 	machine->pools = 1;
 	machine->pool[0] = (struct pool_spec){ shell->sample.total_bytes,
 		                               countable(shell, shell->reserve_bytes) };
-	if (shell->has_cgroup_limit) {
-		machine->views = 1;
-		machine->view[0].cap_bytes = shell->sample.cgroup_limit_bytes;
-		machine->view[0].foreign_bytes = shell_cgroup_foreign(shell, &shell->sample);
-		machine->view[0].mask = VIEW_BIT(0, USE_HOST);
-	}
+	machine->views = shell_cgroup_cap(shell, &shell->sample, &machine->view[0]);
+	shell->group_cap_told_bytes = machine->view[0].cap_bytes;
+	machine->host_only = !shell_has_devices(shell);
 	int64_t all_bytes = shell->sample.total_bytes;
 	if (shell_has_devices(shell)) {
 		shell_fill_pools(shell, machine);
@@ -362,12 +364,14 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	memset(shell, 0, sizeof(*shell));
 	shell->options = *options;
 	shell->conf = conf;
+	shell->stall_fd = -1;
 	make_boot_id(shell->boot_id);
 	/* A parked request takes one descriptor, a running one two. */
 	raise_limit(RLIMIT_NOFILE, "open files", 2 * (rlim_t)conf->limit_requests + 1024,
 	            "with that many connections new ones have to wait");
 	raise_limit(RLIMIT_MEMLOCK, "locked memory", RLIM_INFINITY,
 	            "engines that lock their weights (--mlock) cannot");
+	shell_stand_firm();
 	if (open_folders(shell, err) < 0 || read_machine(shell, err) < 0 ||
 	    shell_make_arbiter(shell, err) < 0)
 		return err->code;
@@ -388,6 +392,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	open_api(shell);
 	open_signals(shell);
 	shell_start_turns(shell);
+	shell_watch_stalls(shell);
 
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
@@ -467,6 +472,7 @@ static void tear_down(struct shell *shell)
 	shell->api = NULL; /* engines' last words come after it */
 	sampler_close(shell->sampler);
 	shell_close_outside(shell);
+	shell_unwatch_stalls(shell);
 	keeper_close(shell->keeper);
 	supervisor_free(shell->supervisor);
 	close_handles(shell);

@@ -49,8 +49,8 @@ void shell_fill_pools(const struct shell *shell, struct event_machine *machine)
 	machine->views = 0;
 	for (uint32_t i = 0; i < t->views && machine->views < VIEWS_MAX; i++) {
 		const struct view *view = &t->view[i];
-		if (view->role != VIEW_CAP || mask_of(view) == 0)
-			continue;
+		if (view->role != VIEW_CAP || mask_of(view) == 0 || !view->bounds_gpu)
+			continue; /* bounds the host alone: the control group's, which comes last */
 		/* A cap above the pool bounds nothing; what it says may be beyond all counting. */
 		int64_t size = t->pool[view->pool].size_bytes;
 		struct view_spec *spec = &machine->view[machine->views++];
@@ -58,6 +58,8 @@ void shell_fill_pools(const struct shell *shell, struct event_machine *machine)
 		spec->foreign_bytes = foreign_under(view, &shell->sample);
 		spec->mask = mask_of(view);
 	}
+	if (machine->views < VIEWS_MAX)
+		machine->views += shell_cgroup_cap(shell, &shell->sample, &machine->view[machine->views]);
 }
 
 uint64_t shell_caps(const struct event_machine *machine)

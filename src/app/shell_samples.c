@@ -65,63 +65,49 @@ static void learn_baseline(struct shell *shell, const struct sample *sample)
 		shell->baseline_bytes = foreign;
 }
 
-/* A limit on our own cgroup bounds us and the engines together; what is not theirs there is foreign
- * to them. */
-int64_t shell_cgroup_foreign(const struct shell *shell, const struct sample *sample)
+/* The view of the control group as the arbiter knows it is no longer true. */
+static bool cap_changed(const struct shell *shell, const struct sample *sample)
 {
-	int64_t foreign = sample->cgroup_used_bytes;
+	struct view_spec cap = { 0 };
 
-	if (!shell->has_cgroup_limit)
-		return 0;
-	for (uint32_t i = 0; i < sample->owners; i++)
-		foreign -= sample->owner[i].own_bytes;
-	return foreign > 0 ? foreign : 0;
+	shell_cgroup_cap(shell, sample, &cap);
+	return cap.cap_bytes != shell->group_cap_told_bytes;
 }
 
-/*
- * Levels: what is left against the reserve (memory.md: WARN below a half, CRIT
- * below a third and at least 2 GiB of it on large machines), and PSI where the
- * kernel has it, in hundredths of a percent.
- */
-static void judge_pressure(struct shell *shell, const struct sample *sample)
+static void push_sample(struct shell *shell, const struct sample *sample)
 {
-	int64_t left = sample->total_bytes - sample->unreclaimable_bytes;
-	int64_t reserve = shell->reserve_bytes;
-	enum pressure level = PRESSURE_NONE;
+	struct event event = shell_event(EVENT_SAMPLE);
+	struct view_spec cap;
+	bool known = true;
 
-	if (left < reserve / 2 || sample->psi_some_avg10_centi > 10 * 100)
-		level = PRESSURE_WARN;
-	if (left < reserve / 3 || sample->psi_some_avg10_centi > 40 * 100 ||
-	    sample->psi_full_avg10_centi > 10 * 100)
-		level = PRESSURE_CRIT;
-	if (level == shell->pressure)
-		return;
-	struct event event = shell_event(EVENT_PRESSURE);
-	event.pressure.level = level;
+	event.sample.unreclaimable_bytes[0] = sample->unreclaimable_bytes;
+	if (shell_has_devices(shell)) {
+		known = shell_fill_sample(shell, &event);
+	} else {
+		known = !cap_changed(shell, sample);
+		if (shell_cgroup_cap(shell, sample, &cap))
+			event.sample.view_foreign_bytes[0] = cap.foreign_bytes;
+	}
+	if (!known)
+		shell_push_machine(shell);
 	shell_push(shell, &event);
-	shell->pressure = level;
 }
 
 static void on_sample(void *ctx, const struct sample *sample, const struct topology *topology,
                       const struct sampler_owner *owners, uint32_t count)
 {
 	struct shell *shell = ctx;
-	struct event event;
 
 	shell->sample_failing = false;
 	shell->sample = *sample;
 	shell->topology = *topology;
 	shell->sampled_at_us = shell_now_us();
 	learn_baseline(shell, sample);
+	/* First: where all is well again, nobody more goes for what this sample shows released. */
+	shell_judge_pressure(shell, sample, owners);
 	for (uint32_t i = 0; i < count; i++)
 		push_measured(shell, &owners[i], &sample->owner[i]);
-	event = shell_event(EVENT_SAMPLE);
-	event.sample.unreclaimable_bytes[0] = sample->unreclaimable_bytes;
-	event.sample.view_foreign_bytes[0] = shell_cgroup_foreign(shell, sample);
-	if (shell_has_devices(shell) && !shell_fill_sample(shell, &event))
-		shell_push_machine(shell);
-	shell_push(shell, &event);
-	judge_pressure(shell, sample);
+	push_sample(shell, sample);
 
 	struct err err;
 	if (store_take_error(shell->store, &err))

@@ -219,7 +219,7 @@ static bool about_the_world(struct arbiter *a, const struct event *event)
 		model_row(a, event->residency.model)->cached_bytes = event->residency.cached_bytes;
 		return true;
 	case EVENT_PRESSURE:
-		control_pressure(a, (enum pressure)event->pressure.level);
+		control_pressure(a, (enum pressure)event->pressure.level, event->pressure.short_bytes);
 		return true;
 	case EVENT_PIN:
 		if (!model_row(a, event->command.model)->present)

@@ -9,6 +9,9 @@
 #include "core/place.h"
 #include "core/request.h"
 
+/* After a critical moment nothing is loaded for so long. */
+enum { CALM_US = 60000000 };
+
 static void unload(struct arbiter *a, struct instance *instance, enum action_type how,
                    enum reason reason)
 {
@@ -146,8 +149,12 @@ bool control_stop_drained(struct arbiter *a)
 
 /* ---- pressure ---- */
 
-void control_pressure(struct arbiter *a, enum pressure level)
+void control_pressure(struct arbiter *a, enum pressure level, int64_t short_bytes)
 {
+	a->short_bytes = level == PRESSURE_CRIT ? short_bytes : 0;
+	/* What went would come back at once and do the same again. */
+	if (level == PRESSURE_CRIT)
+		a->calm_at = a->now + CALM_US;
 	if (level == a->pressure)
 		return;
 	a->pressure = level;
@@ -235,25 +242,44 @@ static bool abort_load(struct arbiter *a)
 	return false;
 }
 
-/* One after the other: what goes now may be enough. */
+/* What is measured of those that leave: it is on its way back. */
+static bool leaving(const struct arbiter *a, int64_t *out_bytes)
+{
+	bool any = false;
+
+	*out_bytes = 0;
+	INSTANCES_LIVE(a, i) {
+		if (i->state < INSTANCE_STOPPING)
+			continue;
+		any = true;
+		*out_bytes += amount_total(&i->own);
+	}
+	return any;
+}
+
+/*
+ * One after the other: what goes now may be enough. Where it is known not to be,
+ * idle ones go together; who runs something is never ended while others leave.
+ */
 bool control_relieve(struct arbiter *a)
 {
 	bool critical = a->pressure == PRESSURE_CRIT;
+	int64_t coming;
 
 	if (a->pressure == PRESSURE_NONE)
 		return false;
 	if (critical && abort_load(a))
 		return true;
-	INSTANCES_LIVE(a, i)
-		if (i->state >= INSTANCE_STOPPING)
-			return false;
+	bool any = leaving(a, &coming);
+	if (any && coming >= a->short_bytes)
+		return false;
 
 	struct instance *victim = place_idle(a, critical, false);
 	if (victim) {
 		evict_idle(a, victim);
 		return true;
 	}
-	if (!critical)
+	if (!critical || any)
 		return false;
 	victim = least_hurt(a, false);
 	if (!victim)

@@ -9,7 +9,8 @@
  */
 void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec);
 void control_pin(struct arbiter *a, uint32_t index, bool pin);
-void control_pressure(struct arbiter *a, enum pressure level);
+/* `short_bytes`: how much has to come back before the machine is well; 0 = not known. */
+void control_pressure(struct arbiter *a, enum pressure level, int64_t short_bytes);
 void control_shutdown(struct arbiter *a);
 
 /* What came due for a model by time alone. */

@@ -128,7 +128,7 @@ struct event_machine {
 	int32_t margin_permille; /* of B, kept free at admission; -1 = learned spread */
 	uint32_t policy;         /* enum policy */
 	int32_t loads_max;       /* loads in flight at once; 0 = 2 */
-	uint32_t unused;
+	uint32_t host_only;      /* no pool is ever used by a GPU */
 };
 
 enum model_flag {
@@ -244,6 +244,8 @@ struct event {
 		} sample;
 		struct {
 			uint32_t level; /* enum pressure */
+			uint32_t unused;
+			int64_t short_bytes; /* CRIT: how much has to come back; 0 = not known */
 		} pressure;
 		struct {
 			struct id request;

@@ -453,7 +453,7 @@ enum reason place_load_gate(const struct arbiter *a, const struct model *model)
 
 	if (!a->machine_known)
 		return REASON_CAPACITY;
-	if (a->pressure != PRESSURE_NONE)
+	if (a->pressure != PRESSURE_NONE || a->now < a->calm_at)
 		return REASON_PRESSURE;
 	if (a->measuring)
 		return REASON_MEASURE_FIRST;

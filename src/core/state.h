@@ -247,6 +247,8 @@ struct arbiter {
 	int64_t asleep_us;
 	int64_t now;             /* last_at - asleep_us */
 	int64_t armed_at;        /* awake time; NEVER = no timer */
+	int64_t calm_at;         /* after a critical moment: no loads before */
+	int64_t short_bytes;     /* what has to come back */
 	int64_t bytes_max;
 	uint64_t block_bytes;
 	uint64_t requests_at, models_at, decisions_at, instances_at, dues_at;

@@ -114,7 +114,8 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_SAMPLE:
 		return sample_ok(a, event);
 	case EVENT_PRESSURE:
-		return event->pressure.level <= PRESSURE_CRIT;
+		return event->pressure.level <= PRESSURE_CRIT &&
+		       bytes_ok(a, event->pressure.short_bytes);
 	case EVENT_REQUEST_ARRIVED:
 		return arrival_ok(a, event->arrived.request, &event->arrived.spec);
 	case EVENT_REQUEST_GONE:

@@ -130,7 +130,7 @@ void arbiter_pool(const struct arbiter *a, uint32_t pool, struct pool_view *out)
 
 	struct pool_view host = free_for(a, out, pool, USE_HOST);
 	struct pool_view gpu = free_for(a, out, pool, USE_GPU);
-	*out = gpu.free_bytes > host.free_bytes ? gpu : host;
+	*out = gpu.free_bytes > host.free_bytes && !a->machine.host_only ? gpu : host;
 	out->active_most = pace_most(a, pool);
 	for (uint32_t i = 0; i < CROWDS; i++)
 		out->speed_shared[i] = a->pace[pool].shared[i];

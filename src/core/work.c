@@ -112,6 +112,8 @@ static bool arm(struct arbiter *a)
 {
 	int64_t next = due_next(a);
 
+	if (a->calm_at > a->now && a->calm_at < next)
+		next = a->calm_at; /* loads may go on */
 	if (next >= a->armed_at)
 		return false;
 	a->armed_at = next;

@@ -164,12 +164,13 @@ struct hierarchy {
 	const char *softer; /* limit that throttles; NULL = none */
 	const char *usage;
 	const char *inactive;
+	const char *active;
 };
 
 static const struct hierarchy version_2 = { "memory.max", "memory.high", "memory.current",
-	                                    "inactive_file" };
+	                                    "inactive_file", "active_file" };
 static const struct hierarchy version_1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
-	                                    "total_inactive_file" };
+	                                    "total_inactive_file", "total_active_file" };
 
 static void look_at(const char *root, const char *group, const struct hierarchy *files,
                     struct sample *sample)
@@ -184,12 +185,14 @@ static void look_at(const char *root, const char *group, const struct hierarchy 
 		return;
 	int64_t used = read_number(root, group, files->usage, 0);
 	int64_t inactive = read_stat(root, group, files->inactive);
+	int64_t active = read_stat(root, group, files->active);
 	used = used > inactive ? used - inactive : 0;
 	if (sample->cgroup_limit_bytes != INT64_MAX &&
 	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit - used)
 		return;
 	sample->cgroup_limit_bytes = limit;
 	sample->cgroup_used_bytes = used;
+	sample->cgroup_hard_bytes = used > active ? used - active : 0;
 }
 
 /* Our group and all above it, up to the mount. */
@@ -218,7 +221,7 @@ void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, str
 	char v2[PATH_MAX], v1[PATH_MAX];
 
 	sample->cgroup_limit_bytes = INT64_MAX;
-	sample->cgroup_used_bytes = 0;
+	sample->cgroup_used_bytes = sample->cgroup_hard_bytes = 0;
 	own_paths(root, v2, v1);
 	if (mounts->v2[0])
 		walk_up(root, mounts->v2, below_mount(v2, mounts->v2_root), &version_2, sample);

@@ -23,7 +23,10 @@ struct cgroup_mounts {
 
 void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
 
-/* Fills cgroup_limit_bytes and cgroup_used_bytes: of all groups we are below, the one with least room. */
+/*
+ * Fills cgroup_limit_bytes, cgroup_used_bytes and cgroup_hard_bytes (without hot_file): of all
+ * groups that we are below, the one with least room.
+ */
 void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
 
 /* The processes of a group (below the cgroup2 mount, else cgroup1's). How many; 0 where there is none. */

@@ -16,6 +16,7 @@ int machine_read_memory(const char *root, struct sample *sample, struct err *err
 
 	sample->total_bytes = sample->free_bytes = 0;
 	sample->available_bytes = -1;
+	sample->anon_bytes = sample->shmem_bytes = 0;
 	sample->swap_total_bytes = sample->swap_free_bytes = 0;
 	int rc = lines_open(&lines, root, "/proc/meminfo");
 	if (rc < 0)
@@ -29,6 +30,10 @@ int machine_read_memory(const char *root, struct sample *sample, struct err *err
 			sample->free_bytes = kib * KIB;
 		else if (str_is(name, "MemAvailable"))
 			sample->available_bytes = kib * KIB;
+		else if (str_is(name, "AnonPages"))
+			sample->anon_bytes = kib * KIB;
+		else if (str_is(name, "Shmem"))
+			sample->shmem_bytes = kib * KIB;
 		else if (str_is(name, "SwapTotal"))
 			sample->swap_total_bytes = kib * KIB;
 		else if (str_is(name, "SwapFree"))
@@ -78,19 +83,38 @@ static int64_t read_high_watermarks(const char *root)
 	return pages < (INT64_C(1) << 40) ? pages * machine_page_bytes(root) : 0;
 }
 
-static int64_t read_oom_kills(const char *root)
+static bool starts_any(struct str line, const char *const *names)
 {
-	struct lines lines;
-	struct str line;
-	int64_t value = 0;
+	for (; *names; names++)
+		if (str_starts(line, *names))
+			return true;
+	return false;
+}
 
+/* Counters since the start of the machine; older kernels have one refault counter for all pages. */
+static void read_vmstat(const char *root, struct sample *sample)
+{
+	static const char *const refaults[] = { "workingset_refault_file ", "workingset_refault ", NULL };
+	static const char *const stalls[] = { "allocstall", "compact_fail ", NULL };
+	struct lines lines;
+	struct str line, rest;
+	int64_t value;
+
+	sample->oom_kills = sample->file_refaults = sample->allocation_stalls = 0;
 	if (lines_open(&lines, root, "/proc/vmstat") < 0)
-		return 0;
-	while (lines_next(&lines, &line))
+		return;
+	while (lines_next(&lines, &line)) {
+		str_cut(line, ' ', &rest);
+		if (!rest.data || !lines_number(rest, &value, NULL))
+			continue;
 		if (str_starts(line, "oom_kill "))
-			lines_number((struct str){ line.data + 9, line.length - 9 }, &value, NULL);
+			sample->oom_kills = value;
+		else if (starts_any(line, refaults))
+			sample->file_refaults += value;
+		else if (starts_any(line, stalls))
+			sample->allocation_stalls += value;
+	}
 	lines_close(&lines);
-	return value;
 }
 
 /* "some avg10=1.25 avg60=..." -> 125; -1 for anything else. */
@@ -132,6 +156,6 @@ static void read_pressure(const char *root, struct sample *sample)
 void machine_read_rest(const char *root, struct sample *sample)
 {
 	sample->high_watermark_bytes = read_high_watermarks(root);
-	sample->oom_kills = read_oom_kills(root);
+	read_vmstat(root, sample);
 	read_pressure(root, sample);
 }

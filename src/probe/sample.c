@@ -200,6 +200,7 @@ int sample_read(const char *root, struct sample *sample, struct err *err)
 	if (rc == 0) {
 		machine_read_rest(root, sample);
 		cgroup_read_limit(root, mounts, sample);
+		sample->cgroup_hard_bytes += sample->hot_file_bytes;
 		/* si_mem_available() calls mapped weights available; for us they are not. */
 		sample->unreclaimable_bytes = sample->total_bytes - sample->available_bytes +
 		                              sample->hot_file_bytes;

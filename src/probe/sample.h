@@ -49,16 +49,21 @@ struct sample {
 	int64_t total_bytes;      /* MemTotal */
 	int64_t available_bytes;  /* MemAvailable */
 	int64_t free_bytes;       /* MemFree */
+	int64_t anon_bytes;       /* AnonPages */
+	int64_t shmem_bytes;
 	int64_t swap_total_bytes;
 	int64_t swap_free_bytes;
 	int64_t hot_file_bytes;   /* over all owners, each inode once */
 	int64_t unreclaimable_bytes; /* U */
 	int64_t cgroup_limit_bytes;  /* of our own cgroup and those above it, the one with least room; INT64_MAX = none */
 	int64_t cgroup_used_bytes;   /* usage less inactive file, there */
+	int64_t cgroup_hard_bytes;   /* usage less all file pages that can be dropped, and hot_file again */
 	int64_t high_watermark_bytes; /* sum over zones */
 	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */
 	int64_t psi_full_avg10_centi;
 	int64_t oom_kills;        /* /proc/vmstat oom_kill */
+	int64_t file_refaults;    /* file pages read back soon after they were dropped, ever */
+	int64_t allocation_stalls; /* allocations that waited for reclaim, failed compactions, ever */
 	struct sample_owner owner[SAMPLE_OWNERS_MAX];
 	uint32_t owners;
 };

@@ -344,11 +344,17 @@ void rig_pin(struct rig *rig, uint32_t model, bool pin)
 	rig_step(rig, &event);
 }
 
-void rig_pressure(struct rig *rig, enum pressure level)
+void rig_short(struct rig *rig, enum pressure level, int64_t short_gib)
 {
 	struct event event = { .type = EVENT_PRESSURE };
 	event.pressure.level = level;
+	event.pressure.short_bytes = short_gib * GIB;
 	rig_step(rig, &event);
+}
+
+void rig_pressure(struct rig *rig, enum pressure level)
+{
+	rig_short(rig, level, 0);
 }
 
 void rig_shutdown(struct rig *rig)

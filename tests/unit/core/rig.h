@@ -79,6 +79,8 @@ void rig_gone(struct rig *rig, uint32_t model);
 void rig_load(struct rig *rig, uint32_t model);
 void rig_pin(struct rig *rig, uint32_t model, bool pin);
 void rig_pressure(struct rig *rig, enum pressure level);
+/* ... and so much has to come back. */
+void rig_short(struct rig *rig, enum pressure level, int64_t short_gib);
 void rig_shutdown(struct rig *rig);
 
 struct model_view rig_view(const struct rig *rig, uint32_t model);

@@ -523,6 +523,56 @@ static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 	rig_close(&rig);
 }
 
+static void as_many_idle_ones_go_at_once_as_are_needed(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	for (uint32_t model = 0; model < 4; model++)
+		rig_add(&rig, model, 4);
+	uint32_t running = rig_ask(&rig, 3);
+	rig_load(&rig, 3);
+	for (uint32_t model = 0; model < 3; model++) {
+		run_once(&rig, model);
+		rig_wait(&rig, 1);
+	}
+	for (uint32_t model = 0; model < 4; model++)
+		rig_measure(&rig, model, 4, true, false);
+	rig_sample(&rig, 16);
+	rig_expect(&rig, "spawn d, dispatch 1 d, spawn a, dispatch 2 a, spawn b, dispatch 3 b, "
+	                 "spawn c, dispatch 4 c");
+	rig_short(&rig, PRESSURE_CRIT, 7);
+	rig_expect(&rig, "kill a, kill b");
+	rig_short(&rig, PRESSURE_CRIT, 20);
+	rig_expect(&rig, "kill c"); /* d runs something: not while others leave */
+	for (uint32_t model = 0; model < 3; model++)
+		rig_gone(&rig, model);
+	rig_expect(&rig, "kill d, cancel 1 emergency");
+	rig_finish(&rig, running);
+	rig_gone(&rig, 3);
+	rig_close(&rig);
+}
+
+static void after_a_critical_moment_loads_wait_a_minute(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 12);
+	rig_add(&rig, 0, 4);
+	rig_pressure(&rig, PRESSURE_CRIT);
+	rig_ask(&rig, 0);
+	rig_pressure(&rig, PRESSURE_NONE);
+	rig_expect(&rig, "");
+	assert_int_equal(rig_view(&rig, 0).reason, REASON_PRESSURE);
+	rig_wait(&rig, 59);
+	rig_expect(&rig, "");
+	rig_wait(&rig, 2); /* the timer alone brings it on */
+	rig_expect(&rig, "spawn a");
+	rig_close(&rig);
+}
+
 static void a_plan_tells_what_then_happens(void **state)
 {
 	struct rig rig;
@@ -591,6 +641,8 @@ int main(void)
 		cmocka_unit_test(background_work_evicts_nobody),
 		cmocka_unit_test(two_that_block_each_other_with_waiting_requests_do_not_hang),
 		cmocka_unit_test(pressure_evicts_then_aborts_then_ends_the_least),
+		cmocka_unit_test(as_many_idle_ones_go_at_once_as_are_needed),
+		cmocka_unit_test(after_a_critical_moment_loads_wait_a_minute),
 		cmocka_unit_test(a_plan_tells_what_then_happens),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,173 @@
+/*
+ * Memory that runs out: what the probe judges becomes the arbiter's levels, and
+ * while it is near, the machine is looked at more often.
+ */
+#include "app/shell.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/units.h"
+
+_Static_assert((int)DANGER_WARN == (int)PRESSURE_WARN && (int)DANGER_CRIT == (int)PRESSURE_CRIT,
+               "the probe's levels are the arbiter's");
+
+/* What engines have of what they claimed: its growth surprises nobody. */
+static int64_t promised(const struct shell *shell, const struct sample *sample,
+                        const struct sampler_owner *owners, bool *loading)
+{
+	int64_t bytes = 0;
+
+	for (uint32_t i = 0; i < sample->owners; i++) {
+		const struct instance_row *row = shell_instance((struct shell *)shell, owners[i].instance);
+		struct model_view view;
+		if (!row || !arbiter_model(shell->arbiter, row->model, &view))
+			continue;
+		int64_t own = sample->owner[i].own_bytes + sample->owner[i].gpu_bytes[0];
+		int64_t claim = amount_in_pool(&view.claim, 0);
+		bytes += own < claim ? own : claim;
+		*loading |= view.state == MODEL_LOADING;
+	}
+	return bytes;
+}
+
+static bool is_nvidia_unified(const struct topology *topology)
+{
+	return topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
+}
+
+static void tell(struct shell *shell, const struct danger *danger)
+{
+	struct event event = shell_event(EVENT_PRESSURE);
+	char left[UNITS_TEXT];
+
+	/* While it is critical each sample tells how much is still missing. */
+	if ((uint32_t)danger->level == shell->pressure && danger->level != DANGER_CRIT)
+		return;
+	if ((uint32_t)danger->level > shell->pressure)
+		log_warn("memory is %s: %s (%s left)",
+		         danger->level == DANGER_CRIT ? "nearly gone" : "getting short", danger->sign,
+		         units_size(left, danger->left_bytes > 0 ? danger->left_bytes : 0));
+	shell->pressure = (enum pressure)danger->level;
+	event.pressure.level = (uint32_t)danger->level;
+	event.pressure.short_bytes = danger->short_bytes;
+	shell_push(shell, &event);
+}
+
+void shell_judge_pressure(struct shell *shell, const struct sample *sample,
+                          const struct sampler_owner *owners)
+{
+	struct danger danger;
+	struct danger_facts facts = {
+		.sample = sample,
+		.at_us = shell_now_us(),
+		.reserve_bytes = shell->reserve_bytes,
+		.free_2m_bytes = shell->topology.free_2m_bytes,
+		.nvidia_unified = is_nvidia_unified(&shell->topology),
+	};
+
+	facts.promised_bytes = promised(shell, sample, owners, &facts.loading);
+	danger_judge(&shell->danger, &facts, &danger);
+	tell(shell, &danger);
+	/* Where nothing is loaded there is nothing that could go. */
+	bool idle = sample->owners == 0 && danger.level == DANGER_NONE;
+	sampler_within(shell->sampler, idle ? UINT32_MAX : danger.look_ms);
+}
+
+bool shell_cgroup_cap(const struct shell *shell, const struct sample *sample, struct view_spec *out)
+{
+	int64_t limit = sample->cgroup_limit_bytes;
+	int64_t foreign = sample->cgroup_hard_bytes;
+
+	if (limit >= sample->total_bytes)
+		return false;
+	/* It bounds us and the engines together; what is not theirs there is foreign to them. */
+	for (uint32_t i = 0; i < sample->owners; i++)
+		foreign -= sample->owner[i].own_bytes;
+	*out = (struct view_spec){
+		.cap_bytes = limit - danger_group_reserve(limit, shell->reserve_bytes),
+		.foreign_bytes = foreign > 0 ? foreign : 0,
+		.mask = VIEW_BIT(0, USE_HOST),
+	};
+	return true;
+}
+
+/* ---- the kernel's own word ---- */
+
+static void on_stall(uv_poll_t *poll, int status, int events)
+{
+	struct shell *shell = poll->data;
+
+	(void)events;
+	if (status < 0)
+		uv_poll_stop(poll);
+	else
+		sampler_now(shell->sampler);
+}
+
+void shell_watch_stalls(struct shell *shell)
+{
+	/* 150 ms of stalls in 2 s: shorter windows take a privilege. */
+	static const char trigger[] = "some 150000 2000000";
+
+	shell->stall_fd = open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (shell->stall_fd < 0)
+		return;
+	if (write(shell->stall_fd, trigger, sizeof(trigger)) < 0 ||
+	    uv_poll_init(&shell->loop, &shell->stall_poll, shell->stall_fd) < 0) {
+		close(shell->stall_fd);
+		shell->stall_fd = -1;
+		return;
+	}
+	shell->stall_poll.data = shell;
+	uv_poll_start(&shell->stall_poll, UV_PRIORITIZED, on_stall);
+}
+
+static void on_stall_closed(uv_handle_t *handle)
+{
+	struct shell *shell = handle->data;
+
+	close(shell->stall_fd);
+	shell->stall_fd = -1;
+}
+
+void shell_unwatch_stalls(struct shell *shell)
+{
+	if (shell->stall_fd >= 0)
+		uv_close((uv_handle_t *)&shell->stall_poll, on_stall_closed);
+}
+
+/* ---- ourselves ---- */
+
+static bool may_lock(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	memset(data, 0, sizeof(data));
+	return syscall(SYS_capget, &header, data) == 0 &&
+	       data[0].effective & (1u << CAP_IPC_LOCK);
+}
+
+void shell_stand_firm(void)
+{
+	/* Each is done where it may be. With a limit on locked memory later mappings would fail. */
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - 10);
+	if (may_lock())
+		mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t unused = write(fd, "-900", 4);
+	(void)unused;
+	close(fd);
+}
