@@ -76,8 +76,10 @@ const struct past_request *past_add_request(struct past *past, const struct exch
 	*row = (struct past_request){ .end = *end };
 	row->end.key = NULL;
 	row->end.path = NULL;
+	row->end.side = NULL;
 	str_copy(row->path, sizeof(row->path), str_from(end->path));
 	str_copy(row->key_name, sizeof(row->key_name), str_from(end->key ? end->key->name : NULL));
+	str_copy(row->side_name, sizeof(row->side_name), str_from(end->side ? end->side->name : NULL));
 	row->load_us = past_load_within(past, end->model, end->arrived_at_us, wait_end(end));
 	return row;
 }

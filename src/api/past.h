@@ -15,9 +15,10 @@
 enum { PAST_DECISIONS = 1024, PAST_REQUESTS = 256 };
 
 struct past_request {
-	struct exchange_end end; /* `key` and `path` are NULL here */
+	struct exchange_end end; /* `key`, `side` and `path` are NULL here */
 	char path[96];
 	char key_name[48];
+	char side_name[48];
 	int64_t load_us;         /* the part of its wait that a load of its model took */
 };
 

@@ -28,7 +28,7 @@ static void add_ms(json_t *json, const char *key, int64_t from_us, int64_t to_us
 
 /* What both kinds have. Times that have not come yet are counted until `until_us`. */
 static json_t *common_json(const struct api *api, uint64_t sequence, uint32_t model, uint32_t priority,
-                           const char *key, const char *path, uint64_t decision)
+                           const char *side, const char *key, const char *path, uint64_t decision)
 {
 	char id[API_ID_BYTES];
 	json_t *json = json_object();
@@ -39,6 +39,7 @@ static json_t *common_json(const struct api *api, uint64_t sequence, uint32_t mo
 	json_object_set_new(json, "key", json_name(key));
 	json_object_set_new(json, "path", json_name(path));
 	json_object_set_new(json, "priority", json_string(priority_name(priority)));
+	json_object_set_new(json, "side_traffic", json_name(side));
 	json_object_set_new(json, "decision", decision ? json_string(api_id(api, id, decision)) : json_null());
 	return json;
 }
@@ -89,7 +90,7 @@ static json_t *live_json(const struct api *api, const struct exchange_view *view
 	int64_t waited_until = view->dispatched_at_us ? view->dispatched_at_us : now.now_us;
 	uint32_t position = view->stage == STAGE_WAITING ? arbiter_queue_position(arbiter, view->ticket) : 0;
 	json_t *json = common_json(api, view->sequence, view->model, view->priority,
-	                           view->key ? view->key->name : NULL, view->path, view->decision);
+	                           view->side ? view->side->name : NULL, view->key ? view->key->name : NULL, view->path, view->decision);
 	put_live_text(api, view, now.now_us, position, &text);
 	json_object_set_new(json, "state", json_string(stage_name(view->stage)));
 	json_object_set_new(json, "outcome", json_null());
@@ -119,7 +120,8 @@ static json_t *ended_json(const struct api *api, const struct past_request *row)
 	struct buf text = BUF_INIT;
 	char time[UNITS_TEXT];
 
-	json_t *json = common_json(api, end->sequence, end->model, end->priority, row->key_name, row->path,
+	json_t *json = common_json(api, end->sequence, end->model, end->priority,
+	                           row->side_name[0] ? row->side_name : NULL, row->key_name, row->path,
 	                           end->decision);
 	buf_printf(&text, "ended after %s: %s", units_duration(time, end->ended_at_us - end->arrived_at_us),
 	           end->fail ? fail_name(end->fail) : "answered");

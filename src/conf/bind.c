@@ -1,5 +1,6 @@
 #include "conf/bind.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,7 +395,12 @@ static void bind_default(struct binder *binder, const struct field *field, void 
 
 	if (field->type == FIELD_GROUP)
 		bind_section(binder, field->section, field_at(field, base), NULL);
-	else if (field->fallback && field->type == FIELD_JSON)
+	else if (field->fallback && field->type == FIELD_LIST) {
+		struct node *list = node_parse(str_from(field->fallback), binder->problems);
+		assert(list);
+		bind_items(binder, field, base, list);
+		node_free(list);
+	} else if (field->fallback && field->type == FIELD_JSON)
 		*(char **)field_at(field, base) = xstrdup(field->fallback);
 	else if (field->fallback)
 		bind_value(binder, field, base, &node);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "conf/check.h"
 
-enum { KEYS_MAX = 1024 };
+enum { KEYS_MAX = 1024, SETS_MAX = 64, SET_MAX = 8, SIDES_MAX = 64 };
 
 /* A word by which a client may ask for a model, and where it was given. */
 struct name {
@@ -125,6 +125,14 @@ static struct place item_place(const struct node *parent, const char *key, size_
 	return item ? item->at : check_place(parent, key);
 }
 
+static void check_models(const struct conf *conf, const struct conf_strings *models, const char *where,
+                         const struct node *node, const char *key, struct problems *problems)
+{
+	for (size_t i = 0; i < models->count; i++)
+		if (!is_model(conf, models->items[i]))
+			refuse_unknown(conf, problems, item_place(node, key, i), where, models->items[i]);
+}
+
 static void check_alias(const struct conf *conf, const struct conf_alias *alias,
                         const struct node *node, struct problems *problems)
 {
@@ -139,10 +147,7 @@ static void check_alias(const struct conf *conf, const struct conf_alias *alias,
 		              "%s: it stands for no model; try: model: NAME", where);
 	if (alias->model && !is_model(conf, alias->model))
 		refuse_unknown(conf, problems, check_place(node, "model"), where, alias->model);
-	for (size_t i = 0; i < alias->models.count; i++)
-		if (!is_model(conf, alias->models.items[i]))
-			refuse_unknown(conf, problems, item_place(node, "models", i), where,
-			               alias->models.items[i]);
+	check_models(conf, &alias->models, where, node, "models", problems);
 }
 
 /* Once checked, `model` is `models` of one. */
@@ -179,6 +184,73 @@ static void check_key(const struct conf *conf, size_t index, const struct node *
 			               key->models.items[i]);
 }
 
+/* The set before this one, or the place in this one, that has the model already; NULL: none. */
+static const char *set_of(const struct conf *conf, size_t set, size_t place)
+{
+	const char *model = conf->sets[set].models.items[place];
+
+	for (size_t i = 0; i <= set; i++)
+		for (size_t j = 0; j < conf->sets[i].models.count && (i < set || j < place); j++)
+			if (strcmp(conf->sets[i].models.items[j], model) == 0)
+				return conf->sets[i].name;
+	return NULL;
+}
+
+static void check_set(const struct conf *conf, size_t index, const struct node *node,
+                      struct problems *problems)
+{
+	const struct conf_set *set = &conf->sets[index];
+	char where[300], shown[EXCERPT];
+
+	snprintf(where, sizeof(where), "sets.%s", set->name);
+	if (set->models.count < 2 || set->models.count > SET_MAX)
+		problem_error(problems, check_place(node, "models"),
+		              "%s: %zu models; try: two to %d", where, set->models.count, SET_MAX);
+	check_models(conf, &set->models, where, node, "models", problems);
+	for (size_t i = 0; i < set->models.count && i < SET_MAX; i++) {
+		const char *other = set_of(conf, index, i);
+		if (other)
+			problem_error(problems, item_place(node, "models", i),
+			              "%s: '%s' is in the set %s already; try: one set a model", where,
+			              excerpt(shown, str_from(set->models.items[i])), other);
+	}
+}
+
+static void check_side(const struct conf *conf, const struct conf_side *side, const struct node *node,
+                       struct problems *problems)
+{
+	char where[300];
+
+	snprintf(where, sizeof(where), "side_traffic '%s'", side->name);
+	if (side->says.count == 0 && side->max_tokens == 0)
+		problem_error(problems, check_place(node, ""),
+		              "%s: every short request is meant; try: says: [\"...\"], or max_tokens", where);
+	check_models(conf, &side->alias, where, node, "alias", problems);
+}
+
+static void check_sets(const struct conf *conf, const struct node *root, struct problems *problems)
+{
+	const struct node *sets = node_child(root, "sets");
+	const struct node *node = sets ? sets->first : NULL;
+
+	if (conf->set_count > SETS_MAX)
+		problem_error(problems, check_place(root, "sets"), "sets: more than %d; try: fewer", SETS_MAX);
+	for (size_t i = 0; i < conf->set_count && i < SETS_MAX; i++, node = node->next)
+		check_set(conf, i, node, problems);
+}
+
+static void check_sides(const struct conf *conf, const struct node *root, struct problems *problems)
+{
+	const struct node *sides = node_child(root, "side_traffic");
+	const struct node *node = sides && sides->count ? sides->first : NULL;
+
+	if (conf->side_count > SIDES_MAX)
+		problem_error(problems, check_place(root, "side_traffic"),
+		              "side_traffic: more than %d rules; try: fewer", SIDES_MAX);
+	for (size_t i = 0; node && i < conf->side_count && i < SIDES_MAX; i++, node = node->next)
+		check_side(conf, &conf->sides[i], node, problems);
+}
+
 void check_names(struct conf *conf, const struct node *root, struct problems *problems)
 {
 	const struct node *aliases = node_child(root, "aliases");
@@ -195,4 +267,6 @@ void check_names(struct conf *conf, const struct node *root, struct problems *pr
 		problem_error(problems, keys->key->at, "api_keys: more than %d; try: fewer", KEYS_MAX);
 	for (size_t i = 0; i < conf->key_count && i < KEYS_MAX; i++, node = node->next)
 		check_key(conf, i, node, problems);
+	check_sets(conf, root, problems);
+	check_sides(conf, root, problems);
 }

@@ -131,6 +131,20 @@ struct conf_alias {             /* aliases: {fast: {models: [...]}, coder: {mode
 	struct conf_strings filters_strip;
 };
 
+struct conf_set {               /* sets: {voice: {models: [stt, chat, tts], first_byte: 1.5s}} */
+	char *name;
+	struct conf_strings models; /* two or more, each in this set alone */
+	int64_t first_byte_us;      /* the target; 0 = none */
+};
+
+struct conf_side {              /* side_traffic: what makes a request background */
+	char *name;
+	struct conf_strings says;   /* one of these stands in the body; * is up to 60 bytes of anything */
+	int64_t prompt_max_bytes;
+	int64_t max_tokens;         /* the request asks for no more; 0 = not looked at */
+	struct conf_strings alias;  /* whichever of these is resident answers; empty = as asked */
+};
+
 struct conf_key {
 	char *key;                  /* secret: never printed */
 	char *name;
@@ -185,6 +199,10 @@ struct conf {
 	size_t model_count;
 	struct conf_alias *aliases;
 	size_t alias_count;
+	struct conf_set *sets;
+	size_t set_count;
+	struct conf_side *sides;
+	size_t side_count;
 	struct conf_key *keys;
 	size_t key_count;
 };

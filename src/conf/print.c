@@ -43,7 +43,7 @@ static bool is_empty(const struct field *field, const void *base)
 		return nothing;
 	case SHAPE_LISTENS:
 	case SHAPE_SECTIONS:
-		return field_count(field, base) == 0;
+		return field_count(field, base) == 0 && !field->fallback; /* else none is another thing than nothing said */
 	case SHAPE_CONTEXT:
 		return false;
 	case SHAPE_NONE:
@@ -311,7 +311,7 @@ static void print_block(struct printer *printer, const struct section *section, 
 			buf_append_char(printer->out, '\n');
 			print_block(printer, field->section, field_at(field, base), depth + 1);
 		} else if (field->type == FIELD_LIST || field->type == FIELD_TABLE) {
-			buf_append_char(printer->out, '\n');
+			buf_append_str(printer->out, field_count(field, base) ? STR("\n") : STR(" []\n"));
 			print_block_items(printer, field, base, depth + 1);
 		} else {
 			buf_append_char(printer->out, ' ');

@@ -135,6 +135,17 @@ const char *rule_route(struct str text)
 	return NULL;
 }
 
+const char *rule_says(struct str text)
+{
+	size_t letters = 0;
+
+	for (size_t i = 0; i < text.length; i++)
+		letters += text.data[i] != '*' && text.data[i] != ' ';
+	if (letters < 3 || text.length > 200)
+		return "not words to look for; try: 3 to 200 bytes, such as \"concise*title\"";
+	return NULL;
+}
+
 static bool is_identifier(struct str text, const char *also)
 {
 	if (text.length == 0 || text.length > NAME_MAX_BYTES || is_digit(text.data[0]))

@@ -21,6 +21,8 @@ const char *rule_macro(struct str text);
 const char *rule_key(struct str text);      /* a secret that fits a header */
 const char *rule_hours(struct str text);    /* "03:00-05:00" */
 
+const char *rule_says(struct str text);     /* words with * between them */
+
 /* The macros that only the engine's start can fill in. */
 bool rule_is_late(struct str macro);
 

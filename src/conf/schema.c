@@ -11,6 +11,8 @@
 #define MODEL(member) MEMBER(struct conf_model, member)
 #define ALIAS(member) MEMBER(struct conf_alias, member)
 #define KEY(member) MEMBER(struct conf_key, member)
+#define SET(member) MEMBER(struct conf_set, member)
+#define SIDE(member) MEMBER(struct conf_side, member)
 #define ENGINE(member) MEMBER(struct conf_named_engine, member)
 #define ARRAY(items, count) CONF(items), .also = offsetof(struct conf, count)
 #define LIVE EFFECT_LIVE
@@ -327,6 +329,47 @@ static const struct section key_section = {
 	.title = "api_keys[]", .fields = key_fields, .bytes = sizeof(struct conf_key),
 };
 
+static const struct field set_fields[] = {
+	{ "models", FIELD_STRINGS, LIVE, SET(models), .refuse = rule_name,
+	  .help = "The models, two or more; a model is in one set at most." },
+	{ "first_byte", FIELD_DURATION, LIVE, SET(first_byte_us), .max = LONGEST,
+	  .help = "How soon an answer of any of them is to begin; where it does not, /metrics counts it." },
+	END,
+};
+static const struct section set_section = {
+	.title = "sets.NAME", .fields = set_fields, .bytes = sizeof(struct conf_set),
+	.name = offsetof(struct conf_set, name), .refuse_name = rule_name,
+};
+
+static const struct field side_fields[] = {
+	{ "name", FIELD_STRING, LIVE, FIELD_REQUIRED, SIDE(name), .refuse = rule_name,
+	  .help = "What lists and metrics call it." },
+	{ "says", FIELD_STRINGS, LIVE, SIDE(says), .refuse = rule_says,
+	  .help = "Texts of which one stands in the request; capitals do not count, * is up to 60 bytes of anything." },
+	{ "prompt_max", FIELD_SIZE, LIVE, SIDE(prompt_max_bytes), .min = 1, .max = INT64_C(1) << 20,
+	  .fallback = "16KiB", .help = "Its prompt is no longer than this." },
+	{ "max_tokens", FIELD_INT, LIVE, SIDE(max_tokens), .min = 1, .max = TOKENS_MAX,
+	  .help = "It asks for no more tokens than this. Left out: it need not say." },
+	{ "alias", FIELD_STRINGS, LIVE, SIDE(alias), .refuse = rule_name,
+	  .help = "Models that may answer: it goes to whichever is loaded, the first choice first." },
+	END,
+};
+static const struct section side_section = {
+	.title = "side_traffic[]", .fields = side_fields, .bytes = sizeof(struct conf_side),
+};
+
+/*
+ * What chat programs ask beside the conversation, known by their words: Open WebUI, LibreChat, opencode,
+ * Zed, Continue, Cherry Studio and others that copy them. Text to be read like the file.
+ */
+static const char usual_sides[] =
+	"[{name: titles, says: [\"concise*title\", \"short title\", \"word title\", \"word-or-less title\", "
+	"\"title generator\", \"title for th* conversation\", \"title for th* chat\", \"generate a*title\", "
+	"\"session as a*title\", \"summarize in a*title\"]}, "
+	"{name: tags, says: [\"tags categorizing\", \"generate*tags*conversation\", \"generate*tags*chat\"]}, "
+	"{name: follow-ups, says: [\"suggest*follow-up questions\"]}, "
+	"{name: summaries, max_tokens: 512, says: [\"summar* conversation\", \"summar* chat\"]}]";
+
 static const struct field root_fields[] = {
 	{ "macros", FIELD_PAIRS, LIVE, FIELD_HIDDEN, CONF(macros), .refuse = rule_macro,
 	  .help = "Texts that stand elsewhere as ${name}." },
@@ -354,9 +397,12 @@ static const struct field root_fields[] = {
 	  .help = "Programs by name." },
 	{ "aliases", FIELD_TABLE, LIVE, ARRAY(aliases, alias_count), .section = &alias_section,
 	  .help = "Further names for models." },
-	{ "sets", FIELD_OPAQUE, LIVE, FIELD_UNBUILT, .help = "Models used together." },
-	{ "side_traffic", FIELD_OPAQUE, LIVE, FIELD_UNBUILT,
-	  .help = "Rules that make a request background." },
+	{ "sets", FIELD_TABLE, LIVE, ARRAY(sets, set_count), .section = &set_section,
+	  .help = "Models used together: let in by their sum, kept and evicted as one; asking for one loads all." },
+	{ "side_traffic", FIELD_LIST, LIVE, ARRAY(sides, side_count), .section = &side_section,
+	  .fallback = usual_sides,
+	  .help = "Rules that make a request background: it evicts nobody. A rule holds where all that it says is so. "
+	          "[]: none." },
 	{ "peers", FIELD_OPAQUE, LIVE, FIELD_UNBUILT, .help = "Other servers that may answer." },
 	{ "inhibit_sleep", FIELD_CHOICE, LIVE, CONF(inhibit_sleep), .choices = sleeps,
 	  .fallback = "never", .help = "Keep the machine awake while there is work." },

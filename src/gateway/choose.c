@@ -9,8 +9,24 @@
 
 #include "base/alloc.h"
 #include "engine/adapter.h"
+#include "gateway/side.h"
 
 /* ---- which model ---- */
+
+enum { SIDE_BODY_MAX = 64 * 1024 };
+
+/* Who says of himself what class he is, is believed. */
+static void find_side(struct exchange *exchange, const struct body_facts *facts)
+{
+	const struct intake *intake = &exchange->intake;
+	struct side_ask ask = { .prompt_bytes = facts->prompt_bytes, .reply_tokens = facts->reply_tokens };
+
+	if (exchange->priority_asked < PRIORITY_COUNT || facts->prompt_bytes == 0 ||
+	    exchange->shape->place != MODEL_IN_JSON || !intake_in_memory(intake))
+		return;
+	ask.body = intake_slice(intake, 0, SIDE_BODY_MAX);
+	exchange->side = side_find(exchange->conf, &ask);
+}
 
 static void read_facts(struct exchange *exchange)
 {
@@ -28,6 +44,7 @@ static void read_facts(struct exchange *exchange)
 	if (facts->has_stream)
 		exchange->may_stream = facts->stream;
 	exchange->conversation = facts->conversation;
+	find_side(exchange, facts);
 	intake_forget_facts(&exchange->intake);
 }
 
@@ -109,6 +126,36 @@ static uint32_t only_model(const struct conf *conf, enum api api)
 	return only;
 }
 
+/* Several models may do for side traffic: those of its rule, else those of the alias it was sent to. */
+static const struct conf_strings *that_may_do(const struct exchange *exchange)
+{
+	const struct conf *conf = exchange->conf;
+
+	if (exchange->side->alias.count)
+		return &exchange->side->alias;
+	for (size_t i = 0; i < conf->alias_count; i++)
+		if (exchange->asked && strcmp(conf->aliases[i].name, exchange->asked) == 0)
+			return &conf->aliases[i].models;
+	return NULL;
+}
+
+/* Side traffic goes to whichever is resident; where none is, as it was asked. */
+static void prefer_resident(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	const struct conf_strings *models = exchange->side ? that_may_do(exchange) : NULL;
+	struct id unused;
+
+	for (size_t i = 0; models && i < models->count; i++) {
+		int index = conf_resolve(exchange->conf, str_from(models->items[i]), NULL);
+		if (index < 0 || !who_may_use(exchange->conf, exchange->key, (uint32_t)index) ||
+		    !host->loaded(host->ctx, (uint32_t)index, &unused))
+			continue;
+		exchange->model = (uint32_t)index;
+		return;
+	}
+}
+
 /* False: the exchange has ended. */
 static bool find_model(struct exchange *exchange)
 {
@@ -134,6 +181,7 @@ static bool find_model(struct exchange *exchange)
 		exchange->model = (uint32_t)index;
 	}
 	buf_release(&near);
+	prefer_resident(exchange);
 	return who_may_use(conf, exchange->key, exchange->model) || refuse_model(exchange);
 }
 
@@ -266,6 +314,10 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 		spec->priority = key->priority_max;
 	if (key && spec->weight_milli > key->weight_max_milli)
 		spec->weight_milli = key->weight_max_milli;
+	if (exchange->side) {
+		spec->flags |= REQUEST_NO_EVICT;
+		spec->priority = spec->priority < PRIORITY_BACKGROUND ? PRIORITY_BACKGROUND : spec->priority;
+	}
 	if (spec->priority < PRIORITY_BACKGROUND &&
 	    exchange->route.background && exchange->route.route == ROUTE_WORK)
 		spec->priority = PRIORITY_BACKGROUND;

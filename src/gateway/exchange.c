@@ -22,6 +22,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		.key = exchange->key,
 		.path = exchange->path,
 		.priority = exchange->priority,
+		.side = exchange->side,
 		.decision = exchange->decision,
 		.fail = fail,
 		.status = status,

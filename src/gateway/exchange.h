@@ -53,6 +53,7 @@ struct exchange {
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
 	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
+	const struct conf_side *side; /* the rule by which it is side traffic; NULL = it is not */
 	struct route_row route;      /* what the request means; known with the model */
 	struct job *job;             /* NULL: its answer began none */
 	char *boundary;              /* of a form; NULL */

@@ -35,6 +35,7 @@ struct exchange_end {
 	const struct conf_key *key;
 	const char *path;
 	uint32_t priority;
+	const struct conf_side *side; /* the rule by which it was side traffic; NULL = it was not */
 	uint64_t decision;         /* that dispatched or refused it; 0 = none */
 	enum fail fail;            /* FAIL_NONE: the engine's own answer went through whole */
 	int status;                /* sent to the client; 0 = none */
@@ -121,6 +122,7 @@ struct exchange_view {
 	uint32_t priority;
 	const struct conf_key *key;  /* NULL = none */
 	const char *path;
+	const struct conf_side *side; /* the rule by which it is side traffic; NULL = it is not */
 	uint64_t decision;           /* that dispatched it; 0 = not yet */
 	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us; /* 0 = not yet */
 	int64_t bytes_in, bytes_out;

@@ -69,3 +69,40 @@ def test_a_deadline_is_refused_with_the_reason(start):
     assert 900 < int(answer.headers["X-Cotenant-Wait-Ms"]) < 5000
     refusals = decisions(daemon, "refuse")
     assert not refusals or "deadline" in refusals[0]["text"]
+
+
+# ---- side traffic ----
+
+TITLE = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history."
+
+
+def listed(daemon, answer):
+    return daemon.get("/api/v1/requests/" + answer.headers["X-Cotenant-Request-Id"])
+
+
+def pair(start, **more):
+    """Two models that do not fit together."""
+    return start({name: fake(anon_mib=300, footprint_mib=320) for name in ("a", "b")}, limit_mib=500, policy="cotenant",
+                 options=["--paranoid"], **more)
+
+
+def test_a_title_evicts_nobody_and_is_background(start):
+    daemon = pair(start)
+    assert chat(daemon, "a").status == 200
+    answer = chat(daemon, "a", text=TITLE)
+    told = listed(daemon, answer)
+    assert told["side_traffic"] == "titles" and told["priority"] == "background"
+    refused = chat(daemon, "b", text=TITLE, headers={"X-Cotenant-Deadline": "1500"})
+    assert refused.status in (503, 504), refused
+    assert not decisions(daemon, "evict") and models(daemon)["a"]["state"] == "idle"
+    assert chat(daemon, "b", text=TITLE, headers={"X-Cotenant-Priority": "normal"}).status == 200, "who says so is believed"
+
+
+def test_a_title_goes_to_whichever_is_resident(start):
+    rules = [{"name": "titles", "says": "concise*title", "alias": ["b", "a"]}]
+    daemon = pair(start, side_traffic=rules, aliases={"fast": {"models": ["b", "a"]}})
+    assert chat(daemon, "a").status == 200
+    assert listed(daemon, chat(daemon, "b", text=TITLE))["model"] == "a"
+    assert listed(daemon, chat(daemon, "fast", text=TITLE))["model"] == "a"
+    assert not decisions(daemon, "evict")
+    assert listed(daemon, chat(daemon, "b"))["model"] == "b", "only side traffic is sent elsewhere"
