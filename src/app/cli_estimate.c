@@ -1,10 +1,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/estimate_json.h"
 #include "app/cli.h"
 #include "app/cli_estimate_args.h"
+#include "app/cli_estimate_table.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
 #include "base/alloc.h"
@@ -28,6 +30,9 @@ static const struct cli_option estimate_options[] = {
 	{ "rollbacks", 0, CLI_NUMBER, "N", "snapshots of recurrent state for speculative decoding (0)" },
 	{ "engine-build", 0, CLI_NUMBER, "N", "rules of an older llama.cpp, such as 6900" },
 	{ "kv", 0, CLI_TEXT, "plain|lazy", "lazy: the cache costs what the conversations fill" },
+	{ "mmproj", 0, CLI_TEXT, "FILE", "a projector beside the model" },
+	{ "lora", 0, CLI_TEXT, "FILE", "an adapter beside it" },
+	{ "draft", 0, CLI_TEXT, "FILE", "a draft model beside it, with the same context" },
 	{ "root", 0, CLI_TEXT, "DIR", "a recorded machine to say whether it fits, instead of this one" },
 	{ "explain", 0, CLI_FLAG, NULL, "say what each number is made of" },
 	{ 0 },
@@ -99,85 +104,113 @@ static void print_estimate(const char *path, const struct estimate *e)
 	putchar('\n');
 }
 
+static void print_launched(const struct estimate *e)
+{
+	char base[UNITS_TEXT], peak[UNITS_TEXT];
+
+	printf("  started by cotenant    %10s  idle, %s at the peak: it reads the weights instead of mapping\n"
+	       "                                     them, keeps no prompt cache, and gives malloc huge pages\n",
+	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes));
+}
+
 /* ---- the machine it is for ---- */
 
-struct machine {
-	int64_t free_bytes;
-	int64_t capacity_bytes;
-};
-
 /* What could be loaded on that machine now, if nothing of ours were there. */
-static int read_machine(const char *root, struct machine *out, struct err *err)
+static int read_machine(const char *root, struct machine_room *out, struct err *err)
 {
 	struct topology *topology = xcalloc(1, sizeof(*topology));
 	int error = topology_find(root, topology, err);
 
 	if (error == 0) {
 		uint32_t pool = topology_default_pool(topology);
-		*out = (struct machine){ topology_free(topology, pool), topology_capacity(topology, pool) };
+		*out = (struct machine_room){ true, topology_free(topology, pool),
+			                      topology_capacity(topology, pool) };
 	}
 	free(topology);
 	return error;
 }
 
-static const char *fits_there(const struct estimate *e, const struct machine *machine)
-{
-	if (e->peak_bytes <= machine->free_bytes)
-		return "now";
-	return e->lower_bytes <= machine->capacity_bytes ? "after-eviction" : "never";
-}
-
-static void print_fit(const struct estimate *e, const struct machine *machine)
+static void print_fit(const struct estimate *e, const struct machine_room *room)
 {
 	char size[UNITS_TEXT];
-	const char *fits = fits_there(e, machine);
+	const char *fits = machine_fits(room, e);
 
-	printf("  %s free on the machine: %s\n", units_size(size, machine->free_bytes),
+	printf("  %s free on the machine: %s\n", units_size(size, room->free_bytes),
 	       strcmp(fits, "now") == 0     ? "it fits now"
 	       : strcmp(fits, "never") == 0 ? "it can never fit"
 	                                    : "it fits when others make room");
 }
 
+static json_t *launched_json(const struct estimate *e)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
+	                 (json_int_t)e->steady_bytes, "peak_bytes", (json_int_t)e->peak_bytes, "upper_bytes",
+	                 (json_int_t)e->upper_bytes, "sigma_bytes", (json_int_t)e->sigma_bytes);
+}
+
+static int say_file(const struct cli_args *args, const struct estimate_params *params,
+                    const struct machine_room *room)
+{
+	const char *path = args->operand[0];
+	struct estimate plain, launched;
+	struct err err;
+
+	if (estimate_plain(args, path, params, &plain, &err) < 0 ||
+	    estimate_launched(args, path, params, &launched, &err) < 0)
+		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
+	bool table = !cli_value(args, "context")->given;
+	if (args->json) {
+		json_t *json = estimate_json(&plain);
+		json_object_set_new(json, "launched", launched_json(&launched));
+		json_object_set_new(json, "fits",
+		                    room->known ? json_string(machine_fits(room, &launched)) : json_null());
+		json_object_set_new(json, "free_bytes", json_integer(room->free_bytes));
+		if (table)
+			json_object_set_new(json, "table", table_json(args, path, params, room));
+		return json_print(json);
+	}
+	print_estimate(path, &plain);
+	if (launched.peak_bytes != plain.peak_bytes)
+		print_launched(&launched);
+	if (room->known)
+		print_fit(&launched, room);
+	if (cli_value(args, "explain")->given)
+		print_parts(&plain);
+	if (table)
+		table_print(args, path, params, room);
+	return CLI_DONE;
+}
+
 static int run_estimate(const struct cli_args *args)
 {
 	const struct cli_value *root = cli_value(args, "root");
+	struct machine_room room = { 0 };
 	struct estimate_params params;
-	struct estimate estimate;
-	struct machine machine = { 0 };
+	struct stat st;
 	struct err err;
 
 	int code = estimate_args(args, &params);
 	if (code != CLI_DONE)
 		return code;
-	if (estimate_file(args->operand[0], &params, &estimate, &err) < 0)
-		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
-	bool known = read_machine(root->given ? root->text : "", &machine, &err) == 0;
-	if (!known && root->given)
+	if (read_machine(root->given ? root->text : "", &room, &err) < 0 && root->given)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "--root %s: %s", root->text, err.text);
-	if (args->json) {
-		json_t *json = estimate_json(&estimate);
-		json_object_set_new(json, "fits", known ? json_string(fits_there(&estimate, &machine))
-		                                        : json_null());
-		json_object_set_new(json, "free_bytes", json_integer(known ? machine.free_bytes : 0));
-		return json_print(json);
-	}
-	print_estimate(args->operand[0], &estimate);
-	if (known)
-		print_fit(&estimate, &machine);
-	if (cli_value(args, "explain")->given)
-		print_parts(&estimate);
-	return CLI_DONE;
+	if (stat(args->operand[0], &st) == 0 && S_ISDIR(st.st_mode))
+		return estimate_folder(args, args->operand[0], &params, &room);
+	return say_file(args, &params, &room);
 }
 
 const struct cli_verb verb_estimate = {
 	.name = "estimate",
-	.operands = "FILE",
+	.operands = "FILE|DIR",
 	.summary = "what a model file will take, from its header; needs no daemon",
-	.help = "Reads the header of a GGUF file and tells what an engine will take with it: weights, KV\n"
+	.help = "Reads the header of a model's file and tells what an engine will take with it: weights, KV\n"
 	        "cache, compute buffers, at rest, at work and at the peak of the load. What is not given is\n"
-	        "what the engine itself would do. Nothing is loaded.\n\n"
+	        "what the engine itself would do; started by cotenant it takes what the line of that name\n"
+	        "says. Without --context, a table tells which contexts and KV types fit this machine; of a\n"
+	        "folder, each model in it. A file that is still being fetched will do. Nothing is loaded.\n\n"
 	        "Examples:\n"
 	        "  cotenant estimate model.gguf\n"
+	        "  cotenant estimate ~/models\n"
 	        "  cotenant estimate model.gguf -c 32768 --slots 2 --kv-type-k q8_0 --kv-type-v q8_0 --explain\n"
 	        "  cotenant estimate model.gguf --json | jq .peak_bytes",
 	.options = estimate_options,

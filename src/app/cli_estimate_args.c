@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/estimate_params.h"
+
 static const char *const kv_types[KV_TYPE_COUNT] = {
 	[KV_F32] = "f32",   [KV_F16] = "f16",   [KV_BF16] = "bf16", [KV_Q8_0] = "q8_0",
 	[KV_Q5_1] = "q5_1", [KV_Q5_0] = "q5_0", [KV_Q4_1] = "q4_1", [KV_Q4_0] = "q4_0",
@@ -141,4 +143,39 @@ int estimate_args(const struct cli_args *args, struct estimate_params *params)
 		return wrong("cpu-experts", experts->text, "all or a number");
 	code = read_flash(args, &params->flash);
 	return code == CLI_DONE ? read_cache(args, params) : code;
+}
+
+static int add_beside(const struct cli_args *args, const struct estimate_params *params,
+                      struct estimate *out, struct err *err)
+{
+	static const struct {
+		const char *option;
+		enum companion kind;
+	} beside[] = { { "mmproj", COMPANION_PROJECTOR }, { "lora", COMPANION_LORA }, { "draft", COMPANION_DRAFT } };
+	int code = 0;
+
+	for (size_t i = 0; i < 3 && code == 0; i++) {
+		const struct cli_value *value = cli_value(args, beside[i].option);
+		if (value->given)
+			code = estimate_companion(value->text, beside[i].kind, params, out, err);
+	}
+	return code;
+}
+
+int estimate_plain(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                   struct estimate *out, struct err *err)
+{
+	int code = estimate_file(path, params, out, err);
+	return code == 0 ? add_beside(args, params, out, err) : code;
+}
+
+int estimate_launched(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                      struct estimate *out, struct err *err)
+{
+	struct estimate_params launched = *params;
+	struct launch_batches given = { cli_value(args, "batch")->given, cli_value(args, "ubatch")->given };
+
+	estimate_as_launched(&launched);
+	int code = engine_estimate_launch(path, &launched, &given, out, err);
+	return code == 0 ? add_beside(args, &launched, out, err) : code;
 }

@@ -13,6 +13,16 @@
  */
 int estimate_args(const struct cli_args *args, struct estimate_params *params);
 
+/*
+ * What lies at `path` as cotenant would start an engine with it, and what is
+ * given to lie beside it. 0, or a negative errno with its text.
+ */
+int estimate_launched(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                      struct estimate *out, struct err *err);
+/* The same as an engine takes it that somebody else starts. */
+int estimate_plain(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                   struct estimate *out, struct err *err);
+
 /* "q8_0" and back; false and NULL: no such type. */
 bool estimate_kv_type(const char *name, enum kv_cache_type *out);
 const char *estimate_kv_type_name(enum kv_cache_type type);

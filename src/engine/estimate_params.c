@@ -57,6 +57,8 @@ static void take_load_mode(const char *value, enum load_mode *out)
 		*out = LOAD_DIO;
 }
 
+enum { DRAFTED_OWN = 3 }; /* --spec-draft-n-max of its own */
+
 /* An argument with a value; what does not change memory is passed over. */
 static void take_pair(const char *arg, const char *value, struct estimate_params *out)
 {
@@ -76,6 +78,12 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_flash(value, &out->flash);
 	else if (is_flag(arg, "-lm", "--load-mode"))
 		take_load_mode(value, &out->load);
+	else if (is_flag(arg, "-ncmoe", "--n-cpu-moe"))
+		take_number(value, &out->cpu_experts);
+	else if (strcmp(arg, "--spec-draft-n-max") == 0)
+		take_number(value, &out->rollbacks);
+	else if (strcmp(arg, "--spec-type") == 0 && strstr(value, "draft-") && out->rollbacks == 0)
+		out->rollbacks = DRAFTED_OWN;
 	else if (is_flag(arg, "-cram", "--cache-ram")) {
 		int64_t mib = 0;
 		take_number(value, &mib);
@@ -93,6 +101,10 @@ static void take_switch(const char *arg, struct estimate_params *out)
 		out->unified_kv = true;
 	else if (is_flag(arg, "-no-kvu", "--no-kv-unified"))
 		out->unified_kv = false;
+	else if (strcmp(arg, "--swa-full") == 0)
+		out->swa_full = true;
+	else if (is_flag(arg, "-cmoe", "--cpu-moe"))
+		out->cpu_experts = -1;
 	else if (is_flag(arg, "--embedding", "--embeddings"))
 		out->embeddings = true;
 }
@@ -103,11 +115,9 @@ void engine_estimate_params(const struct conf_model *model, int64_t context, int
 	estimate_defaults(out);
 	out->context = context * slots;
 	out->slots = slots;
-	out->unified_kv = false;
-	out->unified_given = true;
 	out->gpu_layers = 0;
-	out->load = LOAD_NONE;
-	out->cache_ram_bytes = 0;
+	estimate_as_launched(out);
+	out->huge_pages = model->engine == CONF_ENGINE_LLAMA_SERVER;
 	if (kv_type(model->kv_type, &out->kv_k)) {
 		kv_type(model->kv_type, &out->kv_v);
 		/* A quantised V cache needs flash attention; the adapter turns it on with it. */
@@ -121,48 +131,63 @@ void engine_estimate_params(const struct conf_model *model, int64_t context, int
 	}
 }
 
-/* An encoder's batch holds its longest text, unless the arguments say otherwise. */
-static void take_whole_texts(const struct conf_model *model, int64_t context,
-                             struct estimate_params *params)
+int engine_estimate_launch(const char *path, struct estimate_params *params,
+                           const struct launch_batches *given, struct estimate *out, struct err *err)
 {
-	if (!args_have(&model->args, "-b --batch-size"))
+	int64_t context = params->context / (params->slots > 0 ? params->slots : 1);
+	int code = estimate_file(path, params, out, err);
+
+	if (code < 0 || !out->is_encoder || context <= LLAMA_UBATCH)
+		return code;
+	if (!given->batch)
 		params->batch = context;
-	if (!args_have(&model->args, "-ub --ubatch-size"))
+	if (!given->ubatch)
 		params->ubatch = context;
 	params->embeddings = true;
+	return estimate_file(path, params, out, err);
 }
 
-/*
- * We start engines with huge pages for malloc (GLIBC_TUNABLES): each large buffer
- * and each thread's heap rounds up to 2 MiB. Measured over plain pages: 6 MiB for
- * a model of 2 layers, 15 for 6, 25 for 30; the peak is to hold for all of them.
- */
-enum { HUGE_PAGES_BASE = 20 << 20, HUGE_PAGES_PEAK = 28 << 20 };
-
-static void add_huge_pages(struct estimate *out)
+static int add_companion(const char *path, enum companion kind, const struct estimate_params *params,
+                         struct estimate *out, struct err *err)
 {
-	out->host.overhead_bytes += HUGE_PAGES_BASE;
-	out->host.total_bytes += HUGE_PAGES_BASE;
-	out->base_bytes += HUGE_PAGES_BASE;
-	out->steady_bytes += HUGE_PAGES_BASE;
-	out->peak_bytes += HUGE_PAGES_PEAK;
-	out->upper_bytes += HUGE_PAGES_PEAK;
+	return path ? estimate_companion(path, kind, params, out, err) : 0;
+}
+
+/* The projector, adapters and draft that the configuration names, or its arguments in their place. */
+static int add_companions(const struct conf_model *model, const struct estimate_params *params,
+                          struct estimate *out, struct err *err)
+{
+	const char *projector = model->mmproj, *draft = model->draft;
+	int code = 0;
+
+	for (size_t i = 0; i + 1 < model->args.count && code == 0; i++) {
+		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
+		if (is_flag(arg, "-mm", "--mmproj"))
+			projector = value;
+		else if (is_flag(arg, "-md", "--model-draft") || strcmp(arg, "--spec-draft-model") == 0)
+			draft = value;
+		else if (strcmp(arg, "--lora") == 0)
+			code = add_companion(value, COMPANION_LORA, params, out, err);
+	}
+	for (size_t i = 0; i < model->lora.count && code == 0; i++)
+		code = add_companion(model->lora.items[i], COMPANION_LORA, params, out, err);
+	if (code == 0)
+		code = add_companion(projector, COMPANION_PROJECTOR, params, out, err);
+	return code == 0 ? add_companion(draft, COMPANION_DRAFT, params, out, err) : code;
 }
 
 int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
                     struct estimate *out, struct err *err)
 {
 	struct estimate_params params;
+	struct launch_batches given = {
+		.batch = args_have(&model->args, "-b --batch-size"),
+		.ubatch = args_have(&model->args, "-ub --ubatch-size"),
+	};
 
 	engine_estimate_params(model, context, slots, &params);
-	int code = estimate_file(model->file, &params, out, err);
-	if (code < 0 || model->engine != CONF_ENGINE_LLAMA_SERVER)
-		return code;
-	if (out->is_encoder && context > LLAMA_UBATCH) {
-		take_whole_texts(model, context, &params);
-		code = estimate_file(model->file, &params, out, err);
-	}
-	if (code == 0)
-		add_huge_pages(out);
-	return code;
+	if (model->engine != CONF_ENGINE_LLAMA_SERVER)
+		return estimate_file(model->file, &params, out, err);
+	int code = engine_estimate_launch(model->file, &params, &given, out, err);
+	return code == 0 ? add_companions(model, &params, out, err) : code;
 }

@@ -18,8 +18,17 @@
 void engine_estimate_params(const struct conf_model *model, int64_t context, int64_t slots,
                             struct estimate_params *out);
 
+/* Whether somebody chose them; else an encoder's batches hold its longest text. */
+struct launch_batches {
+	bool batch, ubatch;
+};
+
+/* One file under `params`, which are changed as the adapter would for what the file turns out to be. */
+int engine_estimate_launch(const char *path, struct estimate_params *params,
+                           const struct launch_batches *given, struct estimate *out, struct err *err);
+
 /*
- * The footprint of a model's file so launched. An encoder is started with a
+ * The footprint of a model's file so launched, with its projector, adapters and draft. An encoder is started with a
  * physical batch that takes its longest text, which only the file tells.
  */
 int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,

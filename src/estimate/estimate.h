@@ -48,11 +48,19 @@ struct estimate_params {
 	int64_t cache_ram_bytes;  /* --cache-ram, as launched */
 	int64_t rollbacks;        /* snapshots of recurrent state a sequence keeps for speculative decoding */
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
+	bool huge_pages;          /* started with huge pages for its allocator, as cotenant does */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
 	bool embeddings;
 };
 
 void estimate_defaults(struct estimate_params *params);
+
+/*
+ * The flags that cotenant starts an engine with, on top of what is given: slots
+ * with a cache each (one, where their number is not given), weights read instead
+ * of mapped, no prompt cache on the side, huge pages for the allocator.
+ */
+void estimate_as_launched(struct estimate_params *params);
 
 struct footprint {
 	int64_t weights_bytes;
@@ -110,6 +118,19 @@ int estimate_gguf(const struct byte_source *source, const struct estimate_params
  */
 int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
                   struct err *err);
+
+/*
+ * What an engine loads beside the model. Its share is added to `out`, which
+ * holds the model's own; on an error `out` is as it was.
+ */
+enum companion {
+	COMPANION_PROJECTOR, /* --mmproj: weights, and what the largest picture computes */
+	COMPANION_LORA,      /* tensors alone */
+	COMPANION_DRAFT,     /* a second model with the same context */
+};
+
+int estimate_companion(const char *path, enum companion kind, const struct estimate_params *params,
+                       struct estimate *out, struct err *err);
 
 const char *estimate_source_name(enum estimate_source source);
 

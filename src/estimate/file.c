@@ -120,43 +120,89 @@ static int open_parts(const char *path, uint32_t count, struct part *parts, stru
 	return 0;
 }
 
-static int read_parts(struct part *parts, uint32_t count, const struct estimate_params *params,
-                      struct estimate *out, struct err *err)
+/* What is done with the opened parts of a model. */
+struct reading {
+	void *ctx;
+	int (*read)(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err);
+};
+
+static int read_parts(struct part *parts, uint32_t count, const struct reading *reading, struct err *err)
 {
 	struct byte_source *sources = xcalloc(count, sizeof *sources);
 	for (uint32_t i = 0; i < count; i++)
 		sources[i] = (struct byte_source){ &parts[i], read_file, (uint64_t)parts[i].at_open.st_size };
-	enum model_form form = count == 1 ? form_of(&sources[0]) : FORM_GGUF;
-	int rc = form == FORM_WHISPER       ? estimate_whisper(&sources[0], out, err)
-	         : form == FORM_SAFETENSORS ? estimate_checkpoint(&sources[0], out, err)
-	                                    : estimate_parts(sources, count, params, out, err);
+	int rc = reading->read(reading->ctx, sources, count, err);
 	free(sources);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = check_unchanged(&parts[i], err);
 	return rc;
 }
 
-int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
-                  struct err *err)
+static int read_path(const char *path, const char *what, const struct reading *reading, struct err *err)
 {
-	struct err own;
 	uint32_t count = 1;
 
-	if (!err)
-		err = &own;
 	if (!is_split_name(path, &count))
 		count = 1;
 	if (count > PARTS_MOST)
-		return err_set(err, -EFBIG, "model file '%s': over %d parts", path, PARTS_MOST);
+		return err_set(err, -EFBIG, "%s '%s': over %d parts", what, path, PARTS_MOST);
 	struct part *parts = xcalloc(count, sizeof *parts);
 	for (uint32_t i = 0; i < count; i++)
 		parts[i].fd = -1;
 	int rc = open_parts(path, count, parts, err);
 	if (rc == 0)
-		rc = read_parts(parts, count, params, out, err);
+		rc = read_parts(parts, count, reading, err);
 	for (uint32_t i = 0; i < count; i++)
 		if (parts[i].fd >= 0)
 			close(parts[i].fd);
 	free(parts);
-	return rc < 0 ? err_wrap(err, "model file '%s'", path) : 0;
+	return rc < 0 ? err_wrap(err, "%s '%s'", what, path) : 0;
+}
+
+struct sizing {
+	const struct estimate_params *params;
+	struct estimate *out;
+};
+
+static int read_model(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
+{
+	struct sizing *sizing = ctx;
+	enum model_form form = count == 1 ? form_of(&sources[0]) : FORM_GGUF;
+
+	if (form == FORM_WHISPER)
+		return estimate_whisper(&sources[0], sizing->out, err);
+	if (form == FORM_SAFETENSORS)
+		return estimate_checkpoint(&sources[0], sizing->out, err);
+	return estimate_parts(sources, count, sizing->params, sizing->out, err);
+}
+
+static int read_companion(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
+{
+	struct sizing *sizing = ctx;
+	return estimate_beside(sources, count, sizing->params, sizing->out, err);
+}
+
+int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
+                  struct err *err)
+{
+	struct err own;
+	struct sizing sizing = { params, out };
+	struct reading reading = { &sizing, read_model };
+
+	return read_path(path, "model file", &reading, err ? err : &own);
+}
+
+int estimate_companion(const char *path, enum companion kind, const struct estimate_params *params,
+                       struct estimate *out, struct err *err)
+{
+	static const char *const names[] = { "projector", "LoRA adapter", "draft model" };
+	struct err own;
+	struct estimate beside;
+	struct sizing sizing = { params, &beside };
+	struct reading reading = { &sizing, kind == COMPANION_DRAFT ? read_model : read_companion };
+
+	int rc = read_path(path, names[kind], &reading, err ? err : &own);
+	if (rc == 0)
+		estimate_join(out, &beside);
+	return rc;
 }

@@ -100,6 +100,11 @@ struct model_facts {
 	int64_t token_shift;
 	int64_t short_conv;
 	int64_t kda_head_dim;
+	int64_t image_size;     /* of a projector, and what follows of its encoder */
+	int64_t patch_size;
+	int64_t vision_embedding;
+	int64_t vision_feed_forward;
+	int64_t vision_heads;
 	int64_t causal;         /* 0 = an encoder, which keeps no cache */
 	struct layer_values heads;
 	struct layer_values kv_heads;

@@ -9,4 +9,11 @@
 int estimate_parts(const struct byte_source *parts, uint32_t count,
                    const struct estimate_params *params, struct estimate *out, struct err *err);
 
+/* A projector or an adapter: tensors, and of a projector what its largest picture computes. */
+int estimate_beside(const struct byte_source *parts, uint32_t count,
+                    const struct estimate_params *params, struct estimate *out, struct err *err);
+
+/* Add what is loaded beside a model to the model's own; the process is there once. */
+void estimate_join(struct estimate *model, const struct estimate *beside);
+
 #endif

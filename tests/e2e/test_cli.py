@@ -111,6 +111,38 @@ def test_estimate_of_what_is_no_model(tmp_path, content):
     assert done.returncode == 1 and "x.gguf" in done.stderr
 
 
+def test_estimate_of_a_folder_and_a_table(tmp_path):
+    for name in ("tiny.gguf", "embed.gguf"):
+        (tmp_path / name).symlink_to(MODELS / name)
+    (tmp_path / "bad.gguf").write_bytes(b"text")
+    (tmp_path / "notes.txt").write_bytes(b"text")
+    told = {row["file"]: row for row in json.loads(run("estimate", tmp_path, "--json").stdout)["models"]}
+    assert set(told) == {"bad.gguf", "tiny.gguf", "embed.gguf"} and "bad.gguf" in told["bad.gguf"]["error"]
+    assert told["tiny.gguf"]["base_bytes"] < told["tiny.gguf"]["peak_bytes"] and told["tiny.gguf"]["fits"] == "now"
+    shown = run("estimate", tmp_path)
+    assert "tiny.gguf" in shown.stdout and "bad.gguf" in shown.stderr and "notes" not in shown.stdout
+    table = json.loads(run("estimate", MODELS / "7b.gguf", "--json").stdout)["table"]
+    cells = {(cell["context"], cell["kv_type"]): cell["peak_bytes"] for cell in table}
+    assert cells[4096, "f16"] - cells[2048, "f16"] >= 2 * 32 * 2048 * 1024 * 2
+    assert cells[32768, "q4_0"] < cells[32768, "q8_0"] < cells[32768, "f16"]
+    assert "q8_0" in run("estimate", MODELS / "7b.gguf").stdout
+
+
+def test_estimate_counts_what_lies_beside_and_what_is_not_there_yet(tmp_path):
+    def told(*words):
+        done = run("estimate", MODELS / "chat.gguf", "-c", 2048, "--json", *words)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)["launched"]["base_bytes"]
+    alone = told()
+    assert told("--lora", MODELS / "tiny.gguf") > alone
+    assert told("--draft", MODELS / "chat.gguf") > alone + (MODELS / "chat.gguf").stat().st_size // 2
+    assert run("estimate", MODELS / "chat.gguf", "--draft", tmp_path / "none.gguf").returncode == 1
+    whole = (MODELS / "chat.gguf").read_bytes()
+    (tmp_path / "chat.gguf.part").write_bytes(whole[:len(whole) // 2])
+    half = json.loads(run("estimate", tmp_path / "chat.gguf.part", "-c", 2048, "--json").stdout)
+    assert half["launched"]["base_bytes"] == alone and "incomplete" in half["flags"]
+
+
 @pytest.mark.parametrize("words", [["--context", 0], ["--context", -1], ["--context", 1 << 31], ["--context", "1e9"],
                                    ["--slots", 0], ["--ubatch", 0], ["--kv-type-k", "q9_0"], ["--kv-type-v", ""],
                                    ["--flash-attn", "maybe"], ["--unified-kv", "1"], ["--gpu-layers", "-2"]],

@@ -1,0 +1,32 @@
+#ifndef APP_CLI_ESTIMATE_TABLE_H
+#define APP_CLI_ESTIMATE_TABLE_H
+
+#include <jansson.h>
+
+#include "app/cli.h"
+#include "estimate/estimate.h"
+
+/*
+ * cli_estimate_table - "what fits here?": contexts down, KV types across, each
+ * cell what the model takes at its peak when cotenant starts it so.
+ */
+struct machine_room {
+	bool known;
+	int64_t free_bytes;     /* what could be loaded now */
+	int64_t capacity_bytes; /* with nothing else there */
+};
+
+/* "now", "after-eviction" or "never". */
+const char *machine_fits(const struct machine_room *room, const struct estimate *estimate);
+
+void table_print(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                 const struct machine_room *room);
+/* [{"context", "kv_type", "base_bytes", "peak_bytes", "fits"}]: contexts over all slots. */
+json_t *table_json(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                   const struct machine_room *room);
+
+/* Each model file of a folder: a line, or with --json an element. CLI_DONE, or the exit code. */
+int estimate_folder(const struct cli_args *args, const char *folder, const struct estimate_params *params,
+                    const struct machine_room *room);
+
+#endif
