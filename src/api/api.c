@@ -190,6 +190,8 @@ void api_on_decision(struct api *api, const struct decision *decision)
 {
 	past_add_decision(&api->past, decision);
 	keep_decision(api, decision);
+	if (decision->cause)
+		api->metrics.endings[decision->cause]++;
 	if (decision->kind == DECISION_READY)
 		histogram_add(&api->metrics.load, decision->load_us);
 	events_publish(api, decision);

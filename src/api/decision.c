@@ -51,6 +51,8 @@ json_t *decision_json(const struct decision *d, const struct names *names, const
 	json_object_set_new(json, "request", public_id(boot_id, d->request));
 	json_object_set_new(json, "instance", public_id(boot_id, d->instance));
 	json_object_set_new(json, "fail", d->fail ? json_string(fail_name(d->fail)) : json_null());
+	if (d->cause)
+		json_object_set_new(json, "cause", json_string(cause_name(d->cause)));
 	json_object_set_new(json, "text", json_lossy(buf_str(&text)));
 	add_numbers(d, json);
 	buf_release(&text);

@@ -236,6 +236,13 @@ static void put_arbiter(struct page *page)
 	put_counter(page, "cotenant_decisions_total", "Decisions recorded.", counters->decisions);
 	put_counter(page, "cotenant_stale_events_total", "Events about what had ended already.",
 	            counters->stale_events);
+	metric_head(&page->out, "cotenant_engine_endings_total", METRIC_COUNTER,
+	            "Engines that ended though nobody told them to, by cause.");
+	for (uint32_t cause = CAUSE_NONE + 1; cause < CAUSE_COUNT; cause++) {
+		const struct label labels[] = { { "cause", cause_name(cause) }, { 0 } };
+		metric_int(&page->out, "cotenant_engine_endings_total", labels,
+		           (int64_t)page->api->metrics.endings[cause]);
+	}
 	metric_head(&page->out, "cotenant_rejects_total", METRIC_COUNTER, "Requests refused, by reason.");
 	for (uint32_t fail = 1; fail < FAIL_COUNT; fail++) {
 		const struct label labels[] = { { "reason", fail_name(fail) }, { 0 } };

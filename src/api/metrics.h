@@ -33,6 +33,7 @@ struct metrics {
 	struct histogram duration;   /* arrival to end */
 	struct histogram step;       /* one arbiter step */
 	uint64_t (*outcome)[FAIL_COUNT]; /* by model, the last row for requests of none */
+	uint64_t endings[CAUSE_COUNT]; /* of engines that nobody told to end */
 	double *tokens_per_s;        /* by model: of its last answers; 0 = unknown */
 	uint32_t models;
 };

@@ -264,9 +264,23 @@ static void put_next_try(const struct decision *d, struct buf *out)
 	put_time(out, d->wait_us);
 }
 
+static void put_cause(const struct decision *d, struct buf *out)
+{
+	static const char *const texts[CAUSE_COUNT] = {
+		[CAUSE_KILLED] = "killed from outside",
+		[CAUSE_GROUP_LIMIT] = "killed by the kernel at the control group's memory limit",
+		[CAUSE_MACHINE_FULL] = "killed by the kernel because the machine ran out of memory",
+		[CAUSE_DEVICE_FULL] = "its device had no memory left for it",
+		[CAUSE_HOST_FULL] = "the machine had no memory left for it",
+	};
+	if (d->cause < CAUSE_COUNT && texts[d->cause])
+		buf_printf(out, " (%s)", texts[d->cause]);
+}
+
 static void put_death(const struct decision *d, const char *model, struct buf *out)
 {
 	buf_printf(out, "the engine of %s ended by itself", model);
+	put_cause(d, out);
 	if (d->running)
 		buf_printf(out, " with %u request%s running", d->running, plural(d->running));
 	put_next_try(d, out);
@@ -281,6 +295,7 @@ static void put_failure(const struct decision *d, const char *model, struct buf 
 	}
 	if (d->reason == REASON_STALLED)
 		buf_printf(out, ": no progress");
+	put_cause(d, out);
 	put_next_try(d, out);
 }
 

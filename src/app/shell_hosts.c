@@ -410,6 +410,7 @@ static void on_ended(void *ctx, struct id instance, const struct ending *ending)
 
 	event.instance.fail = ending->fail;
 	event.instance.exit_status = ending->wait_status;
+	event.instance.cause = ending->cause;
 	event.instance.never_ready = ending->never_ready;
 	shell_push(shell, &event);
 	if (!row || ending->fail == FAIL_NONE)

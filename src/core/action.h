@@ -138,6 +138,8 @@ struct decision {
 	int64_t prefill_us;   /* EVICT, DRAIN: of that, reading its conversations again */
 	uint32_t asked;       /* EVICT, DRAIN: requests for it in the last hour */
 	uint32_t asked_for;   /* ... and for the one that needs the room */
+	uint32_t cause;       /* LOAD_FAILED, DIED: enum end_cause */
+	uint32_t unused;
 };
 
 struct action {

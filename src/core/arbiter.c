@@ -138,6 +138,7 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 		return false;
 	if (event->type == EVENT_INSTANCE_EXITED) {
 		instance_exited(a, instance, (enum fail)event->instance.fail,
+		                (enum end_cause)event->instance.cause,
 		                event->instance.never_ready != 0);
 		return true;
 	}

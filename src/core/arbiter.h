@@ -205,6 +205,7 @@ const char *decision_kind_name(enum decision_kind kind);
 const char *reason_name(enum reason reason);
 const char *fits_name(enum fits fits);   /* "now", "tight", "after-eviction", ... */
 const char *fail_name(enum fail fail);   /* "queue_full", ... */
+const char *cause_name(enum end_cause cause); /* "crashed", "group_limit", ... */
 const char *priority_name(enum priority priority);
 const char *policy_name(enum policy policy);
 

@@ -271,7 +271,7 @@ struct event {
 			uint32_t never_ready; /* EXITED: do not retry: the file or the flags are wrong */
 			uint32_t slots;      /* READY: what the engine really has; 0 = as asked */
 			uint32_t context_tokens;
-			uint32_t unused;
+			uint32_t cause;      /* EXITED: enum end_cause */
 		} instance;
 		struct {
 			uint32_t model;

@@ -30,4 +30,16 @@ enum fail {
 	FAIL_COUNT,
 };
 
+/* What ended an engine that nobody told to end. */
+enum end_cause {
+	CAUSE_NONE,
+	CAUSE_CRASHED,      /* by itself, or of a signal of its own */
+	CAUSE_KILLED,       /* somebody else's SIGKILL */
+	CAUSE_GROUP_LIMIT,  /* the kernel's OOM killer, at a control group's limit */
+	CAUSE_MACHINE_FULL, /* the kernel's OOM killer, for the whole machine */
+	CAUSE_DEVICE_FULL,  /* it could not get memory of its device, and gave up */
+	CAUSE_HOST_FULL,    /* ... of the machine */
+	CAUSE_COUNT,
+};
+
 #endif

@@ -260,7 +260,7 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 }
 
 static void count_failure(struct arbiter *a, struct instance *instance, enum reason reason,
-                          enum fail fail, bool never_ready)
+                          enum fail fail, enum end_cause cause, bool never_ready)
 {
 	struct model *model = model_row(a, instance->model);
 	bool loading = instance->state == INSTANCE_LOADING;
@@ -274,6 +274,7 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	struct decision decision =
 		decision_about(a, loading ? DECISION_LOAD_FAILED : DECISION_DIED, reason, model);
 	decision.fail = fail;
+	decision.cause = cause;
 	decision.load_us = loading ? a->now - instance->opened_at : 0;
 	decision.wait_us = model->retry_at - a->now;
 	decision_record(a, &decision);
@@ -286,18 +287,19 @@ void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reaso
 	enum fail fail = FAIL_ENGINE_DIED;
 	if (instance->state == INSTANCE_LOADING)
 		fail = reason == REASON_STALLED ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
-	count_failure(a, instance, reason, fail, false);
+	count_failure(a, instance, reason, fail, CAUSE_NONE, false);
 	instance_cut(instance, FAIL_ENGINE_DIED);
 	instance_end(a, instance, ACTION_KILL, reason);
 }
 
-void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, bool never_ready)
+void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, enum end_cause cause,
+                     bool never_ready)
 {
 	struct model *model = model_row(a, instance->model);
 
 	assert(instance->state != INSTANCE_GONE);
 	if (instance->state < INSTANCE_STOPPING)
-		count_failure(a, instance, REASON_NONE, fail, never_ready);
+		count_failure(a, instance, REASON_NONE, fail, cause, never_ready);
 	leave_loading(a, instance);
 	if (!instance->cut)
 		instance_cut(instance, FAIL_ENGINE_DIED);

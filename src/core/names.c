@@ -115,6 +115,20 @@ const char *fail_name(enum fail fail)
 	return NAME_OF(names, fail);
 }
 
+const char *cause_name(enum end_cause cause)
+{
+	static const char *const names[CAUSE_COUNT] = {
+		[CAUSE_NONE] = "none",
+		[CAUSE_CRASHED] = "crashed",
+		[CAUSE_KILLED] = "killed",
+		[CAUSE_GROUP_LIMIT] = "group_limit",
+		[CAUSE_MACHINE_FULL] = "machine_full",
+		[CAUSE_DEVICE_FULL] = "device_full",
+		[CAUSE_HOST_FULL] = "host_full",
+	};
+	return NAME_OF(names, cause);
+}
+
 const char *priority_name(enum priority priority)
 {
 	static const char *const names[PRIORITY_COUNT] = {

@@ -129,7 +129,7 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 		return event->instance.slots <= SLOTS_MAX;
 	case EVENT_INSTANCE_UNHEALTHY:
 	case EVENT_INSTANCE_EXITED:
-		return event->instance.fail < FAIL_COUNT;
+		return event->instance.fail < FAIL_COUNT && event->instance.cause < CAUSE_COUNT;
 	case EVENT_FILE_RESIDENCY:
 		return event->residency.model < a->models_used &&
 		       bytes_ok(a, event->residency.cached_bytes);

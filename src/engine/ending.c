@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { LINE_SHOWN = 240 };
+enum { LINE_SHOWN = 240, LAST_WORDS = 4096 };
 
 struct str log_line_text(struct str line, char *level)
 {
@@ -106,15 +106,66 @@ static void append_shown(char *out, size_t out_bytes, struct str line)
 	out[at] = '\0';
 }
 
-static void describe_status(const struct ending_facts *facts, const struct ending *ending, char *out,
+/* An OOM kill in our group is ours; where the group's counts cannot be read, any on the machine may be. */
+static enum end_cause cause_of_kill(const struct ending_facts *facts)
+{
+	const struct oom_count *before = &facts->before, *now = &facts->now;
+
+	if (now->group_kills < 0 || before->group_kills < 0)
+		return now->machine_kills > before->machine_kills ? CAUSE_MACHINE_FULL : CAUSE_KILLED;
+	if (now->group_kills <= before->group_kills)
+		return CAUSE_KILLED;
+	return now->limit_hits > before->limit_hits ? CAUSE_GROUP_LIMIT : CAUSE_MACHINE_FULL;
+}
+
+/* What allocators say when they give up; the device's first, whose lines name it. */
+static enum end_cause cause_of_words(struct str log)
+{
+	static const char *const device[] = {
+		"cudaMalloc failed", "CUDA error: out of memory", "hipErrorOutOfMemory", "hipMalloc failed",
+		"ROCm error: out of memory", "ErrorOutOfDeviceMemory", "NvMapMemAlloc", "NV_ERR_NO_MEMORY",
+		"CUDA out of memory", "HIP out of memory", "ze_result_error_out_of_device_memory",
+		"UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", NULL,
+	};
+	static const char *const host[] = {
+		"insufficient memory", "std::bad_alloc", "Cannot allocate memory", "MemoryError",
+		"ErrorOutOfHostMemory", "unable to allocate", "failed to allocate", NULL,
+	};
+	if (has_any(log, device))
+		return CAUSE_DEVICE_FULL;
+	return has_any(log, host) ? CAUSE_HOST_FULL : CAUSE_CRASHED;
+}
+
+static enum end_cause cause_of(const struct ending_facts *facts)
+{
+	if (WIFSIGNALED(facts->wait_status) && WTERMSIG(facts->wait_status) == SIGKILL)
+		return cause_of_kill(facts);
+	/* What it complained of long ago, and survived, did not end it. */
+	struct str log = facts->log;
+	if (facts->was_ready && log.length > LAST_WORDS)
+		log = (struct str){ log.data + log.length - LAST_WORDS, LAST_WORDS };
+	return cause_of_words(log);
+}
+
+static void describe_status(const struct ending_facts *facts, enum end_cause cause, char *out,
                             size_t out_bytes)
 {
 	const char *when = facts->was_ready ? "" : " while loading";
 	int number = WIFSIGNALED(facts->wait_status) ? WTERMSIG(facts->wait_status) : 0;
 
-	if (ending->out_of_memory)
-		snprintf(out, out_bytes, "%s was killed by the kernel for lack of memory%s", facts->name,
-		         when);
+	if (cause == CAUSE_GROUP_LIMIT)
+		snprintf(out, out_bytes,
+		         "%s was killed by the kernel for lack of memory%s: its control group's limit was "
+		         "reached; raise it (memory.max, MemoryMax=, --memory), or set memory.limit below it",
+		         facts->name, when);
+	else if (cause == CAUSE_MACHINE_FULL)
+		snprintf(out, out_bytes,
+		         "%s was killed by the kernel for lack of memory%s: the machine had none left; "
+		         "try: cotenant memory",
+		         facts->name, when);
+	else if (number == SIGKILL)
+		snprintf(out, out_bytes, "%s was killed from outside%s (signal 9); the kernel counted no kill for memory",
+		         facts->name, when);
 	else if (number == SIGBUS)
 		snprintf(out, out_bytes, "%s ended%s: a file that it had mapped was cut short", facts->name,
 		         when);
@@ -136,9 +187,8 @@ void ending_judge(const struct ending_facts *facts, struct ending *out)
 		return;
 	}
 	out->fail = facts->was_ready ? FAIL_ENGINE_DIED : FAIL_LOAD_FAILED;
-	out->out_of_memory = WIFSIGNALED(facts->wait_status) && WTERMSIG(facts->wait_status) == SIGKILL &&
-	                     facts->oom_counted;
-	describe_status(facts, out, out->text, sizeof(out->text));
+	out->cause = cause_of(facts);
+	describe_status(facts, out->cause, out->text, sizeof(out->text));
 
 	/* A killed one had no time to say anything: what stands last has nothing to do with it. */
 	if (WIFSIGNALED(facts->wait_status) && WTERMSIG(facts->wait_status) == SIGKILL)

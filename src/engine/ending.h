@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "engine/adapter.h"
 #include "engine/supervisor.h"
+#include "probe/cgroup.h"
 
 /*
  * ending - why an engine ended, in words.
@@ -22,9 +23,16 @@ struct ending_facts {
 	bool was_ready;
 	bool asked;             /* we told it to end */
 	bool killed;            /* by a KILL of ours */
-	bool oom_counted;       /* the kernel killed something for memory meanwhile */
+	struct oom_count before; /* when it was last well */
+	struct oom_count now;
 };
 
+/*
+ * The cause by all that is there to tell it. A kill by the kernel and one by a
+ * person look alike to waitpid(2); the kernel's own counts tell them apart: of
+ * our control group where they can be read, else of the machine. An engine that
+ * gave up by itself is known by the line that its allocator printed.
+ */
 void ending_judge(const struct ending_facts *facts, struct ending *out);
 
 /* It never ran: exec failed with `error` at `what`. */

@@ -12,6 +12,7 @@
 #include "engine/log_tail.h"
 #include "engine/redactor.h"
 #include "engine/supervisor.h"
+#include "probe/cgroup.h"
 
 /*
  * instance - one engine between its spawn and its end, as the supervisor keeps it.
@@ -70,7 +71,7 @@ struct instance {
 	bool asked;
 	bool killed;
 	uint32_t terms;
-	uint64_t oom_kills;       /* of the machine, when it was last well */
+	struct oom_count oom;     /* when it was last well */
 	struct ending ending;
 };
 
@@ -85,6 +86,7 @@ struct supervisor {
 	struct list records;
 	uint64_t next_spawn_id;
 	struct words secrets;     /* no log may show them */
+	struct cgroup_mounts mounts; /* as they were at the start */
 };
 
 /* instance_load.c: from the first question to readiness. */
@@ -99,6 +101,9 @@ void instance_watch(struct instance *instance); /* from readiness on */
 
 /* supervisor.c: no process of it is left; it is freed. */
 void instance_tell_gone(struct instance *instance);
+
+/* supervisor.c: whatever killed others before did not kill it. */
+void instance_is_well(struct instance *instance);
 
 /* instance_log.c: the pipe that is its stdout and stderr. */
 int instance_open_log(struct instance *instance, int *out_write_fd);

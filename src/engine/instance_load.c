@@ -99,7 +99,7 @@ static void become_ready(struct instance *instance)
 	instance_stop_asking(instance);
 	instance->state = INSTANCE_READY;
 	instance->was_ready = true;
-	instance->oom_kills = process_oom_kills();
+	instance_is_well(instance);
 	if (instance->outside)
 		instance_watch(instance);
 	events->on_ready(events->ctx, instance->id, instance->slots, instance->context_tokens);

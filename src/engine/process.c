@@ -53,13 +53,3 @@ int64_t process_bytes_moved(pid_t pid)
 	uint64_t resident = pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	return any ? (int64_t)(resident > bytes ? resident : bytes) : -1;
 }
-
-uint64_t process_oom_kills(void)
-{
-	static const char path[] = "/proc/vmstat";
-	char text[16384];
-	uint64_t count = 0;
-
-	number_of(read_file(path, text, sizeof(text)), "oom_kill ", &count);
-	return count;
-}

@@ -12,7 +12,4 @@
  */
 int64_t process_bytes_moved(pid_t pid);
 
-/* How often the kernel has killed something for memory since the machine started. */
-uint64_t process_oom_kills(void);
-
 #endif

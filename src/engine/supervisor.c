@@ -125,6 +125,23 @@ static void on_failed(void *ctx, uint64_t spawn_id, int error, const char *what)
 	instance_tell_gone(instance);
 }
 
+void instance_is_well(struct instance *instance)
+{
+	cgroup_read_oom("", &instance->supervisor->mounts, &instance->oom);
+}
+
+/* A kill that ended this one ended no other. */
+static void explain_one_kill(struct supervisor *supervisor, const struct instance *ended)
+{
+	if (ended->ending.cause != CAUSE_GROUP_LIMIT && ended->ending.cause != CAUSE_MACHINE_FULL)
+		return;
+	LIST_EACH(node, &supervisor->instances) {
+		struct instance *other = LIST_ENTRY(node, struct instance, node);
+		other->oom.machine_kills++;
+		other->oom.group_kills += other->oom.group_kills >= 0;
+	}
+}
+
 static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct rusage *usage)
 {
 	struct supervisor *supervisor = ctx;
@@ -144,9 +161,11 @@ static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct
 		.was_ready = instance->was_ready,
 		.asked = instance->asked,
 		.killed = instance->killed,
-		.oom_counted = process_oom_kills() > instance->oom_kills,
+		.before = instance->oom,
 	};
+	cgroup_read_oom("", &supervisor->mounts, &facts.now);
 	ending_judge(&facts, &instance->ending);
+	explain_one_kill(supervisor, instance);
 	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);
 }
 
@@ -193,6 +212,7 @@ struct supervisor *supervisor_new(const struct supervisor_options *options,
 	supervisor->next_spawn_id = 1;
 	list_init(&supervisor->instances);
 	list_init(&supervisor->records);
+	cgroup_find_mounts("", &supervisor->mounts);
 	if (keeper_attach(options->keeper, options->loop, &told, NULL) < 0) {
 		supervisor_free(supervisor);
 		return NULL;
@@ -349,7 +369,7 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 	instance->context_tokens = order->context_tokens;
 	instance->file_bytes = order->file_bytes;
 	instance->is_encoder = order->is_encoder;
-	instance->oom_kills = process_oom_kills();
+	instance_is_well(instance);
 	instance->timer = xcalloc(1, sizeof(*instance->timer));
 	uv_timer_init(supervisor->options.loop, instance->timer);
 	instance->timer->data = instance;

@@ -39,7 +39,7 @@ struct ending {
 	enum fail fail;       /* FAIL_NONE: as asked */
 	int wait_status;
 	bool never_ready;     /* the file or the flags are wrong: do not try again by itself */
-	bool out_of_memory;   /* killed by the kernel for memory */
+	enum end_cause cause; /* CAUSE_NONE: as asked, or it never ran */
 	char text[400];       /* "llama-server ended with status 1 while loading: <telling stderr line>" */
 };
 

@@ -13,6 +13,7 @@ enum {
 	BUSY_MS = 10,         /* a unix socket whose queue of connections is full */
 	BUSY_TRIES_MAX = 500,
 	STALE_MS = 1000,
+	VERDICT_MS = 100,     /* so long may it take until it is known how an engine ended */
 };
 
 struct upstream {
@@ -31,6 +32,7 @@ struct upstream {
 	uint8_t tries;
 	uint16_t busy_tries;
 	uint64_t sent_at_ms;  /* the head, on this connection */
+	const char *broke;    /* what will be told when nobody knows better; NULL = nothing broke */
 	bool head_sent;
 	bool fetching;        /* a piece of the body is read from its file */
 	bool kept;            /* the connection was used before */
@@ -59,6 +61,17 @@ static void fail(struct upstream *upstream, const char *what)
 }
 
 /*
+ * A connection that breaks is mostly the first that is heard of an engine's end.
+ * Who waits for it reaps it at the same moment: why it ended is known in a few
+ * milliseconds, and then the request is cancelled with that.
+ */
+static void fail_when_nobody_knows_better(struct upstream *upstream, const char *what)
+{
+	upstream->broke = what;
+	stream_alarm(upstream->stream, VERDICT_MS);
+}
+
+/*
  * The connection ended. On one of its own the request was with the engine; on a
  * kept one that ended at once the engine had most likely left before.
  */
@@ -74,7 +87,7 @@ static void fail_or_try_again(struct upstream *upstream, const char *what)
 {
 	note_delivery(upstream);
 	if (upstream->answered || upstream->tries >= TRIES_MAX) {
-		fail(upstream, what);
+		fail_when_nobody_knows_better(upstream, what);
 		return;
 	}
 	stream_close(upstream->stream);
@@ -254,7 +267,7 @@ static void on_eof(void *ctx)
 	if (upstream->headed && body_decoder_may_close(&upstream->decoder))
 		finish(upstream, false);
 	else if (upstream->headed)
-		fail(upstream, "broke off its answer");
+		fail_when_nobody_knows_better(upstream, "broke off its answer");
 	else
 		fail_or_try_again(upstream, "closed the connection without an answer");
 }
@@ -277,7 +290,7 @@ static void on_broken(void *ctx, int error)
 	else if (is_nobody_there(upstream, error) && !upstream->delivered)
 		upstream->events->on_unreachable(upstream->ctx);
 	else if (upstream->headed)
-		fail(upstream, "broke off its answer");
+		fail_when_nobody_knows_better(upstream, "broke off its answer");
 	else
 		fail_or_try_again(upstream, stream_connected(upstream->stream)
 		                                    ? "closed the connection without an answer"
@@ -288,6 +301,10 @@ static void on_alarm(void *ctx)
 {
 	struct upstream *upstream = ctx;
 
+	if (upstream->broke) {
+		fail(upstream, upstream->broke);
+		return;
+	}
 	upstream->tries--; /* waiting in line is no try */
 	stream_close(upstream->stream);
 	connect_anew(upstream);

@@ -140,17 +140,19 @@ static int64_t read_number(const char *root, const char *group, const char *file
 	return lines_number(str_from(text), &value, NULL) ? value : fallback; /* "max" is no number */
 }
 
-static int64_t read_stat(const char *root, const char *group, const char *key)
+/* The number behind `key` in a file of lines "key number". */
+static int64_t read_keyed(const char *root, const char *group, const char *file, const char *key,
+                          int64_t fallback)
 {
 	struct lines lines;
 	struct str line;
 	char name[PATH_MAX];
-	int64_t value = 0;
+	int64_t value = fallback;
 	size_t key_length = strlen(key);
-	int length = snprintf(name, sizeof name, "%s/memory.stat", group);
+	int length = snprintf(name, sizeof name, "%s/%s", group, file);
 
 	if (length < 0 || (size_t)length >= sizeof name || lines_open(&lines, root, name) < 0)
-		return 0;
+		return fallback;
 	while (lines_next(&lines, &line))
 		if (str_starts(line, key) && line.length > key_length && line.data[key_length] == ' ')
 			lines_number((struct str){ line.data + key_length, line.length - key_length },
@@ -172,9 +174,19 @@ static const struct hierarchy version_2 = { "memory.max", "memory.high", "memory
 static const struct hierarchy version_1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
 	                                    "total_inactive_file", "total_active_file" };
 
-static void look_at(const char *root, const char *group, const struct hierarchy *files,
-                    struct sample *sample)
+struct limit_search {
+	const char *root;
+	const struct hierarchy *files;
+	struct sample *sample;
+};
+
+static void look_at_limit(void *ctx, const char *group)
 {
+	const struct limit_search *search = ctx;
+	const char *root = search->root;
+	const struct hierarchy *files = search->files;
+	struct sample *sample = search->sample;
+
 	int64_t limit = read_number(root, group, files->limit, INT64_MAX);
 	if (files->softer) {
 		int64_t softer = read_number(root, group, files->softer, INT64_MAX);
@@ -184,8 +196,8 @@ static void look_at(const char *root, const char *group, const struct hierarchy 
 	if (limit >= sample->total_bytes)
 		return;
 	int64_t used = read_number(root, group, files->usage, 0);
-	int64_t inactive = read_stat(root, group, files->inactive);
-	int64_t active = read_stat(root, group, files->active);
+	int64_t inactive = read_keyed(root, group, "memory.stat", files->inactive, 0);
+	int64_t active = read_keyed(root, group, "memory.stat", files->active, 0);
 	used = used > inactive ? used - inactive : 0;
 	if (sample->cgroup_limit_bytes != INT64_MAX &&
 	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit - used)
@@ -196,8 +208,8 @@ static void look_at(const char *root, const char *group, const struct hierarchy 
 }
 
 /* Our group and all above it, up to the mount. */
-static void walk_up(const char *root, const char *mount, const char *path,
-                    const struct hierarchy *files, struct sample *sample)
+static void walk_up(const char *mount, const char *path, void (*look)(void *ctx, const char *group),
+                    void *ctx)
 {
 	char group[PATH_MAX];
 	size_t mount_length = strlen(mount);
@@ -206,7 +218,7 @@ static void walk_up(const char *root, const char *mount, const char *path,
 	if (length < 0 || (size_t)length >= sizeof group)
 		return;
 	for (int depth = 0; depth < DEPTH_MOST; depth++) {
-		look_at(root, group, files, sample);
+		look(ctx, group);
 		if (strlen(group) <= mount_length)
 			return;
 		char *slash = strrchr(group, '/');
@@ -223,10 +235,57 @@ void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, str
 	sample->cgroup_limit_bytes = INT64_MAX;
 	sample->cgroup_used_bytes = sample->cgroup_hard_bytes = 0;
 	own_paths(root, v2, v1);
+	struct limit_search search = { root, &version_2, sample };
 	if (mounts->v2[0])
-		walk_up(root, mounts->v2, below_mount(v2, mounts->v2_root), &version_2, sample);
+		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_at_limit, &search);
+	search.files = &version_1;
 	if (mounts->v1_memory[0])
-		walk_up(root, mounts->v1_memory, below_mount(v1, mounts->v1_root), &version_1, sample);
+		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_at_limit, &search);
+}
+
+struct oom_search {
+	const char *root;
+	struct oom_count *out;
+	bool own; /* the group that is looked at is ours */
+};
+
+/* Version 2 counts kills up to the root, and hits of a limit only from the group that has it upwards. */
+static void look_at_oom_2(void *ctx, const char *group)
+{
+	struct oom_search *search = ctx;
+	struct oom_count *out = search->out;
+
+	if (search->own)
+		out->group_kills = read_keyed(search->root, group, "memory.events", "oom_kill", -1);
+	out->limit_hits += read_keyed(search->root, group, "memory.events", "oom", 0);
+	search->own = false;
+}
+
+/* Version 1 counts each kill in the victim's group alone; a limit that is hit counts failures. */
+static void look_at_oom_1(void *ctx, const char *group)
+{
+	struct oom_search *search = ctx;
+	struct oom_count *out = search->out;
+
+	if (search->own && out->group_kills < 0)
+		out->group_kills = read_keyed(search->root, group, "memory.oom_control", "oom_kill", -1);
+	out->limit_hits += read_number(search->root, group, "memory.failcnt", 0);
+	search->own = false;
+}
+
+void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struct oom_count *out)
+{
+	struct oom_search search = { root, out, true };
+	char v2[PATH_MAX], v1[PATH_MAX];
+
+	*out = (struct oom_count){ .group_kills = -1 };
+	out->machine_kills = read_keyed(root, "/proc", "vmstat", "oom_kill", 0);
+	own_paths(root, v2, v1);
+	if (mounts->v2[0])
+		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_at_oom_2, &search);
+	search.own = true;
+	if (mounts->v1_memory[0])
+		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_at_oom_1, &search);
 }
 
 uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,

@@ -29,6 +29,15 @@ void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
  */
 void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
 
+/* How often the kernel killed for memory, ever. */
+struct oom_count {
+	int64_t machine_kills; /* on the machine */
+	int64_t group_kills;   /* in our own group; -1 = cannot be read */
+	int64_t limit_hits;    /* limits that were reached, of our group or one above it */
+};
+
+void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struct oom_count *out);
+
 /* The processes of a group (below the cgroup2 mount, else cgroup1's). How many; 0 where there is none. */
 uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,
                                const char *cgroup, pid_t *out, uint32_t most);

@@ -40,7 +40,7 @@ static void a_bad_file_is_told_and_not_tried_again(void **state)
 
 	assert_int_equal(ending.fail, FAIL_LOAD_FAILED);
 	assert_true(ending.never_ready);
-	assert_false(ending.out_of_memory);
+	assert_int_equal(ending.cause, CAUSE_CRASHED);
 	assert_string_equal(ending.text, "llama-server ended with status 1 while loading: gguf_init_from_file: failed "
 	                                 "to open GGUF file '/m/x.gguf' (No such file or directory)");
 }
@@ -93,30 +93,65 @@ static void later_the_last_complaint_counts(void **state)
 	assert_non_null(strstr(judge("", KILLED(SIGBUS), true).text, "cut short"));
 }
 
-static void the_kernel_s_kill_is_told_from_others(void **state)
+static enum end_cause cause_of_kill(struct oom_count before, struct oom_count now, bool asked)
 {
 	struct ending_facts facts = {
 		.name = "llama-server",
 		.patterns = &adapter_llama.log,
 		.log = STR("0.0 E something else\n"),
 		.wait_status = KILLED(SIGKILL),
-		.oom_counted = true,
+		.before = before,
+		.now = now,
+		.asked = asked,
+		.killed = asked,
 	};
 	struct ending ending;
-	(void)state;
 
 	ending_judge(&facts, &ending);
-	assert_true(ending.out_of_memory);
-	assert_string_equal(ending.text, "llama-server was killed by the kernel for lack of memory while loading");
-	facts.oom_counted = false;
-	ending_judge(&facts, &ending);
-	assert_false(ending.out_of_memory);
-	assert_string_equal(ending.text, "llama-server was ended by signal 9 (Killed) while loading");
-	facts.oom_counted = true;
-	facts.asked = facts.killed = true;
-	ending_judge(&facts, &ending);
-	assert_false(ending.out_of_memory);
-	assert_int_equal(ending.fail, FAIL_NONE);
+	assert_null(strstr(ending.text, "something else")); /* it had no time to say why */
+	assert_int_equal(ending.fail, asked ? FAIL_NONE : FAIL_LOAD_FAILED);
+	return ending.cause;
+}
+
+static void the_kernel_s_kill_is_told_from_others(void **state)
+{
+	const struct oom_count before = { .machine_kills = 7, .group_kills = 2, .limit_hits = 40 };
+	struct oom_count now = before;
+	(void)state;
+
+	assert_int_equal(cause_of_kill(before, now, false), CAUSE_KILLED);
+	now.machine_kills = 8; /* somebody else's process */
+	assert_int_equal(cause_of_kill(before, now, false), CAUSE_KILLED);
+	now.group_kills = 3;
+	assert_int_equal(cause_of_kill(before, now, false), CAUSE_MACHINE_FULL);
+	now.limit_hits = 41;
+	assert_int_equal(cause_of_kill(before, now, false), CAUSE_GROUP_LIMIT);
+	assert_int_equal(cause_of_kill(before, now, true), CAUSE_NONE);
+	/* No group to be read: any kill on the machine may have been it. */
+	const struct oom_count blind = { .machine_kills = 7, .group_kills = -1 };
+	now = blind;
+	assert_int_equal(cause_of_kill(blind, now, false), CAUSE_KILLED);
+	now.machine_kills = 8;
+	assert_int_equal(cause_of_kill(blind, now, false), CAUSE_MACHINE_FULL);
+}
+
+static void who_gave_up_for_memory_said_so(void **state)
+{
+	(void)state;
+
+	assert_int_equal(judge("0.1 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 512.00 MiB on device 0: "
+	                       "cudaMalloc failed: out of memory\n"
+	                       "0.1 E llama_init_from_model: failed to initialize the context: failed to allocate\n",
+	                       EXITED(1), false).cause, CAUSE_DEVICE_FULL);
+	assert_int_equal(judge("ggml_vulkan: Device memory allocation of size 1073741824 failed.\n"
+	                       "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n",
+	                       EXITED(1), true).cause, CAUSE_DEVICE_FULL);
+	assert_int_equal(judge("0.02.9 E ggml_aligned_malloc: insufficient memory (attempted to allocate 9765.62 MB)\n",
+	                       EXITED(1), false).cause, CAUSE_HOST_FULL);
+	assert_int_equal(judge("terminate called after throwing an instance of 'std::bad_alloc'\n", KILLED(SIGABRT),
+	                       true).cause, CAUSE_HOST_FULL);
+	assert_int_equal(judge("0.0 E srv: something\n", KILLED(SIGSEGV), true).cause, CAUSE_CRASHED);
+	assert_int_equal(judge("", EXITED(0), true).cause, CAUSE_CRASHED);
 }
 
 static void what_is_printed_becomes_text(void **state)
@@ -194,6 +229,7 @@ int main(void)
 		cmocka_unit_test(a_shortage_may_pass),
 		cmocka_unit_test(later_the_last_complaint_counts),
 		cmocka_unit_test(the_kernel_s_kill_is_told_from_others),
+		cmocka_unit_test(who_gave_up_for_memory_said_so),
 		cmocka_unit_test(what_is_printed_becomes_text),
 		cmocka_unit_test(what_cannot_start_says_what_was_tried),
 		cmocka_unit_test(the_tail_keeps_the_end_and_positions),
