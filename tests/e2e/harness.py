@@ -22,6 +22,7 @@ FAKE = os.environ.get("FAKE_ENGINE", str(ROOT / "build" / "tests" / "tools" / "f
 LLAMA = os.environ.get("LLAMA_SERVER", "llama-server")
 WHISPER = os.environ.get("WHISPER_SERVER", "whisper-server")
 SD = os.environ.get("SD_SERVER", "")
+TTS = os.environ.get("TTS", os.path.expanduser("~/.cache/cotenant/tts"))
 MODELS = pathlib.Path(os.environ.get("MODELS", os.path.expanduser("~/.cache/cotenant/models")))
 ENGINES = {"fake": {"kind": "llama-server", "path": FAKE}, "real": {"kind": "llama-server", "path": LLAMA},
            "speech": {"kind": "whisper-server", "path": WHISPER},
@@ -48,6 +49,12 @@ def speech(**more):
 def image(**more):
     """A model of the right shape and no training, served by sd-server: every picture is grey."""
     return {"engine": "images", "file": str(MODELS / "image.safetensors"), **more}
+
+
+def voice(**more):
+    """A trained voice, spoken by Piper's server: a program that no adapter knows."""
+    return {"engine": "command", "health": "/voices", "footprint": "300MiB",
+            "cmd": f"{TTS}/venv/bin/python -m piper.http_server -m {TTS}/voice.onnx --host 127.0.0.1 --port ${{PORT}}", **more}
 
 
 def config(port, models, limit_mib=None, **more):

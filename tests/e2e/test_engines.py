@@ -2,9 +2,12 @@
 
 A row of KINDS is all that a new engine needs here (doc/new-engine.md).
 """
+import array
 import base64
 import dataclasses
 import http.client
+import io
+import os
 import re
 import socket
 import struct
@@ -13,12 +16,13 @@ import sys
 import threading
 import time
 import typing
+import wave
 
 import openai
 import pytest
 
-from harness import (SD, alive, ask, chat_body, decisions, engine_pids, image, kill, models, raw, real, speech,
-                     resident, state, wait_for, wait_state)
+from harness import (SD, TTS, alive, ask, chat_body, decisions, engine_pids, image, kill, models, raw, real, speech,
+                     resident, state, voice, wait_for, wait_state)
 
 SENTENCE = "Please open the window. The train to London leaves in seven minutes."
 HEARD = ("open the window", "train", "london", "leaves", "seven minutes")
@@ -35,7 +39,7 @@ def spoken(text, folder):
 
 
 def words(text):
-    return " ".join(re.findall(r"[a-z]+", text.lower()))
+    return " ".join(re.findall(r"[a-z]+", text.lower().replace("7", "seven")))
 
 
 def right_chat(daemon, model, folder):
@@ -48,6 +52,28 @@ def right_speech(daemon, model, folder):
     with open(spoken(SENTENCE, folder), "rb") as file:
         text = words(sdk(daemon).audio.transcriptions.create(model=model, file=file).text)
     assert all(part in text for part in HEARD), text
+
+
+def right_voice(daemon, model, folder):
+    """What it says is a recording of a second or more, and not silence."""
+    samples = sound(say(daemon, model, "Please open the window."))
+    assert max(samples) > 2000 and len(samples) > 20000
+
+
+def say(daemon, model, text):
+    answer = ask(daemon, "POST", f"/upstream/{model}/synthesize", {"text": text})
+    assert answer.status == 200, answer
+    return answer.body
+
+
+def sound(wav):
+    with wave.open(io.BytesIO(wav)) as file:
+        assert file.getsampwidth() == 2
+        return array.array("h", file.readframes(file.getnframes()))
+
+
+def long_voice(daemon, model, folder):
+    return ask(daemon, "POST", f"/upstream/{model}/synthesize", {"text": SENTENCE * 10})
 
 
 def long_chat(daemon, model, folder):
@@ -79,7 +105,7 @@ class Kind:
     right: typing.Callable      # (daemon, model, folder): asks as people do, checks the answer
     long: typing.Callable       # likewise, a request that takes a second or more
     look: str                   # a path of the engine's that only looks
-    change: str                 # one that would alter the engine
+    change: str                 # one that would alter the engine; None: it has none
 
     def __str__(self):
         return self.name
@@ -106,10 +132,12 @@ def long_image(daemon, model, folder):
 KINDS = [
     Kind("llama-server", lambda: real("chat.gguf"), right_chat, long_chat, "/props", "/slots/0?action=erase"),
     Kind("whisper-server", speech, right_speech, long_speech, "/health", "/load"),
-    Kind("sd-server", image, right_image, long_image, "/v1/models", "/sdcpp/v1/img_gen"),
+    Kind("sd-server", image, right_image, long_image, "/v1/models", "/sdapi/v1/options"),
+    Kind("command", voice, right_voice, long_voice, "/voices", None),
 ]
 # A picture takes a minute of one core, and the engine is built first: not in every run.
-SLOW = {"sd-server": [pytest.mark.long, pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")]}
+SLOW = {"command": [pytest.mark.skipif(not os.path.exists(f"{TTS}/voice.onnx"), reason="tools/fetch-tts makes it")],
+        "sd-server": [pytest.mark.long, pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")]}
 
 
 @pytest.fixture(params=[pytest.param(kind, marks=SLOW.get(kind.name, [])) for kind in KINDS], ids=str)
@@ -136,8 +164,9 @@ def test_load_answer_unload(start, kind, tmp_path):
     assert models(daemon)["m"]["last_used_at_ms"] == used, "a look is no use"
 
     before = models(daemon)["m"]["pid"]
-    change = ask(daemon, "POST", f"/upstream/m{kind.change}", {})
-    assert (change.status, change.error["code"]) == (400, "engine_change")
+    if kind.change:
+        change = ask(daemon, "POST", f"/upstream/m{kind.change}", {})
+        assert (change.status, change.error["code"]) == (400, "engine_change")
     assert models(daemon)["m"]["pid"] == before
 
     measured = models(daemon)["m"]["measured_bytes"]
@@ -165,6 +194,8 @@ def test_killed_in_mid_request(start, kind, tmp_path):
 
 def test_a_file_that_is_none_says_so(start, kind, tmp_path):
     entry = kind.model()
+    if "file" not in entry:
+        pytest.skip("its command names the file")
     broken = tmp_path / "broken"
     broken.write_bytes(open(entry["file"], "rb").read(4096))
     daemon = start({"m": {**entry, "file": str(broken)}})
@@ -306,7 +337,79 @@ def test_a_picture_of_no_sensible_size_is_the_engine_s_own_answer(start):
     assert draw(daemon, "m").status == 200
 
 
+def begin_job(daemon, model, steps=1):
+    answer = ask(daemon, "POST", "/sdcpp/v1/img_gen", {"model": model, "prompt": "a house", "width": 64, "height": 64,
+                                                       "sample_params": {"sample_steps": steps}}, timeout=240)
+    assert answer.status == 202, answer
+    return answer.json["poll_url"]
+
+
+def wait_job(daemon, path, *wanted):
+    """As a client does it: the path without a model, until its state is one of these."""
+    return wait_for(f"the job to be {' or '.join(wanted)}", lambda: next(
+        (job for job in [ask(daemon, "GET", path).json] if job["status"] in wanted), None), 240)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
+def test_a_job_keeps_its_engine_until_it_is_over(start):
+    """Nobody makes room of an engine that computes a picture, and none is told to end in the middle of it."""
+    daemon = start({"image": image(), "chat": real("chat.gguf", footprint="1500MiB")}, limit_mib=3000)
+    job = begin_job(daemon, "image")
+    pid = models(daemon)["image"]["pid"]
+    assert models(daemon)["image"]["running"] == 1
+    answers = []
+    chatting = threading.Thread(target=lambda: answers.append(ask(
+        daemon, "POST", "/v1/chat/completions", chat_body("chat", 4), timeout=240)))
+    chatting.start()
+    wait_for("the chat to wait", lambda: models(daemon)["chat"]["queued"] == 1)
+    done = wait_job(daemon, job, "completed", "failed")
+    picture = base64.b64decode(done["result"]["images"][0]["b64_json"])
+    assert picture.startswith(b"\x89PNG\r\n") and struct.unpack(">2I", picture[16:24]) == (64, 64)
+    chatting.join(60)
+    assert answers[0].status == 200 and not alive(pid), "the result was fetched: now it made room"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
+def test_a_job_is_drained_and_one_that_runs_says_that_it_cannot_be_given_up(start):
+    daemon = start({"image": image()})
+    job = begin_job(daemon, "image", steps=2)
+    wait_job(daemon, job, "generating")
+    refused = ask(daemon, "POST", job + "/cancel", {})
+    assert refused.status == 409 and "cannot be interrupted" in refused.text
+    assert models(daemon)["image"]["running"] == 1
+    begin = time.monotonic()
+    daemon.model("image", "unload")
+    wait_state(daemon, "image", "unloaded", seconds=120)
+    [row] = [row for row in daemon.get("/api/v1/history")["requests"] if row["path"].endswith("img_gen")]
+    assert row["status"] == 202 and not decisions(daemon, "died", "image")
+    assert time.monotonic() - begin > 0.5, "it was waited for"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
+def test_a_picture_is_changed(start, tmp_path):
+    daemon = start({"m": image()})
+    (tmp_path / "a.png").write_bytes(base64.b64decode(draw(daemon, "m").json["data"][0]["b64_json"]))
+    client = openai.OpenAI(base_url=daemon.url + "/v1", api_key="none", timeout=240, max_retries=0)
+    prompt = 'a barn <sd_cpp_extra_args>{"sample_params": {"sample_steps": 1}}</sd_cpp_extra_args>'
+    with open(tmp_path / "a.png", "rb") as file:
+        data = client.images.edit(model="m", image=file, prompt=prompt, size="64x64",
+                                  response_format="b64_json").data
+    assert base64.b64decode(data[0].b64_json).startswith(b"\x89PNG\r\n")
+
+
 # ---- any program, and another protocol ----
+
+@pytest.mark.skipif(not os.path.exists(f"{TTS}/voice.onnx"), reason="tools/fetch-tts makes it")
+def test_one_engine_says_it_and_another_hears_it(start):
+    """Text to speech to text, by two programs that make room for one another."""
+    daemon = start({"tts": voice(), "stt": speech()}, limit_mib=500)
+    text = words(upload(daemon, "/v1/audio/transcriptions", "stt", say(daemon, "tts", SENTENCE)).json["text"])
+    assert "open the window" in text and "london" in text, text
+    assert decisions(daemon, "evict", "tts")
+
 
 ECHO = """
 import http.server, sys
