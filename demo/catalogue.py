@@ -16,11 +16,11 @@ KINDS = {  # what the demo shows, and what a person's folder has to hold for it
 }
 ENGINE = {"chat": "llama", "code": "llama", "embed": "llama", "speech": "whisper", "image": "sd"}
 OURS = {  # in the folder that tools/prepare makes
-    "chat": ("7b.gguf", "the shape of a 7B", {"context": 4096, "slots": 2, "aliases": ["gpt-4o"]}),
+    "chat": ("7b.gguf", "the shape of a 7B", {"context": 4096, "aliases": ["gpt-4o"]}),
     "code": ("3b.gguf", "the shape of a 3B", {"context": 4096}),
     "embed": ("embed.gguf", "all-MiniLM-L6-v2, trained", {}),
     "speech": ("whisper.bin", "Whisper tiny.en, trained", {"args": "-ac 512"}),
-    "image": ("image.safetensors", "the shape of SD 1.5", {}),
+    "image": ("image.safetensors", "the shape of Stable Diffusion 1.5", {}),
 }
 # The shapes have no training: by construction the one says this whatever it is asked, the other that.
 SAYS = {"chat": "It is shared : each gives back what was taken .", "code": "def square(x): return x*x"}
@@ -39,8 +39,7 @@ class Model:
         """Its line in the configuration."""
         path = self.path.replace(home + "/", "~/", 1) if self.path.startswith(home + "/") else self.path
         rest = "".join(f", {key}: {json.dumps(value)}" for key, value in self.settings.items())
-        entry = f"  {self.name + ':':<7} {{engine: {ENGINE[self.name]}, file: {json.dumps(path)}{rest}}}"
-        return f"{entry:<90} # {self.about}" if self.is_ours else entry
+        return f"  {self.name + ':':<7} {{engine: {ENGINE[self.name]}, file: {json.dumps(path)}{rest}}}"
 
 
 def ours(folder):

@@ -77,18 +77,23 @@ def embeddings(daemon, model):
     raw = sdk(daemon).embeddings.with_raw_response.create(model=model.name, input=SENTENCES)
     food, meal, market = (row.embedding for row in raw.parse().data)
     near, far = cosine(food, meal), cosine(food, market)
-    return identity(raw), near > far, f"food and a meal are alike ({near:.2f}), food and the market not ({far:.2f})"
+    return identity(raw), near > far, f"food and a meal are alike ({near:.2f}), food and the stock market not ({far:.2f})"
 
 
-def transcription(daemon, model):
+def spoken():
+    """The sentence as a recording, by a voice that is no neural net."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "speech.wav")
         subprocess.run(["espeak-ng", "-v", "en-us", "-s", "140", "-w", path, SENTENCE], check=True, timeout=60)
         with open(path, "rb") as file:
-            raw = sdk(daemon).audio.transcriptions.with_raw_response.create(model=model.name, file=file)
+            return file.read()
+
+
+def transcription(daemon, model):
+    raw = sdk(daemon).audio.transcriptions.with_raw_response.create(model=model.name, file=("speech.wav", RECORDING))
     text = " ".join(raw.parse().text.split())
     heard = [word for word in HEARD if word in text.lower().replace("7", "seven")]
-    return identity(raw), len(heard) == len(HEARD), f'espeak-ng said it, {len(heard)} of {len(HEARD)} words: "{text}"'
+    return identity(raw), len(heard) == len(HEARD), f'"{text}" ({len(heard)} of {len(HEARD)} words as espeak-ng said them)'
 
 
 def picture(daemon, model):
@@ -99,6 +104,7 @@ def picture(daemon, model):
     return identity(raw), right, f"a PNG of 64 x 64, {len(data):,} bytes"
 
 
+RECORDING = spoken()
 # (what it is called in the output, kind of model, how), in the order of asking.
 REQUESTS = [
     ("embeddings, SDK", "embed", embeddings),

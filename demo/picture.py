@@ -1,11 +1,12 @@
 """picture: what `cotenant top` shows while the demo runs, as an SVG. Needs tmux, which is the terminal."""
 import os
+import re
 import subprocess
 import sys
 import threading
 
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "ansi-svg")
-STATES = ("loading", "busy", "idle", "draining", "unloading", "queued")
+STATES = r"load \d+%|busy|idle|draining|unloading|queued"
 
 
 class Picture:
@@ -14,7 +15,7 @@ class Picture:
     def __init__(self, daemon, path):
         self.path, self.best, self.best_score = path, "", -1
         self.name = f"cotenant-demo-{os.getpid()}"
-        self.tmux("new-session", "-d", "-x", "100", "-y", "24", f"{daemon.program} top --socket {daemon.socket}")
+        self.tmux("new-session", "-d", "-x", "112", "-y", "22", f"{daemon.program} top --socket {daemon.socket}")
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True)
         self.thread.start()
@@ -27,7 +28,9 @@ class Picture:
     def watch(self):
         while not self.ended.wait(0.3):
             screen = self.tmux("capture-pane", "-e", "-p")
-            score = sum(screen.count(f" {state} ") > 0 for state in STATES) + screen.count("evict") / 10
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", screen)
+            states = set(re.findall(rf"(?m)^.[ >]\w+ +({STATES}) ", plain))
+            score = len(states) + 2 * any("%" in state for state in states) + ("evicted" in plain)
             if score >= self.best_score:
                 self.best, self.best_score = screen, score
 

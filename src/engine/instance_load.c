@@ -2,7 +2,7 @@
  * Loading: ask for its health until it says yes, measure how far it is.
  *
  * A question is cheap and lateness is the client's time, so the pause between
- * two is a sixteenth of the time it has taken so far, from 1 to 50 ms; a line of
+ * two is a 256th of the time it has taken so far, from 1 to 50 ms; a line of
  * the log that sounds like readiness makes the next question come at once.
  */
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "engine/process.h"
 #include "engine/reach.h"
 
-enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 64 };
+enum { PAUSE_MIN_MS = 1, PAUSE_MAX_MS = 50, PAUSE_SHARE = 256 };
 enum { ANSWER_MS = 1000, SLOTS_MS = 500, MEASURE_MS = 250 };
 
 /* While bytes come in, permille runs between the stages that the log tells. */

@@ -26,6 +26,9 @@ TTS = os.environ.get("TTS", os.path.expanduser("~/.cache/cotenant/tts"))
 MODELS = pathlib.Path(os.environ.get("MODELS", os.path.expanduser("~/.cache/cotenant/models")))
 ENGINES = {"fake": {"kind": "llama-server", "path": FAKE}, "real": {"kind": "llama-server", "path": LLAMA},
            "speech": {"kind": "whisper-server", "path": WHISPER},
+           "fake-llama-server": {"kind": "llama-server", "path": FAKE},
+           "fake-whisper-server": {"kind": "whisper-server", "path": FAKE},
+           "fake-sd-server": {"kind": "sd-server", "path": FAKE},
            "images": {"kind": "sd-server", "path": SD or "sd-server"}}
 
 
@@ -39,6 +42,16 @@ def fake(load_ms=0, anon_mib=0, footprint_mib=None, args="", **more):
 def real(file="tiny.gguf", **more):
     """A model served by llama-server."""
     return {"engine": "real", "file": str(MODELS / file), "context": 2048, "slots": 2, **more}
+
+
+def fake_of(kind, load_ms=0, **more):
+    """The same stand-in started as another kind of engine is, and ready when that one says so."""
+    words = f"--load-ms {load_ms} --chunk-ms 0"
+    entry = {"slots": 1, "footprint": "300MiB", **more}
+    if kind == "command":
+        return {"engine": "command", "cmd": f"{FAKE} --host 127.0.0.1 --port ${{PORT}} {words}", "health": "/health", **entry}
+    late = "" if kind == "llama-server" else " --listen-late"  # these bind their port when they have loaded
+    return {"engine": f"fake-{kind}", "file": str(MODELS / "tiny.gguf"), "args": words + late, **entry}
 
 
 def speech(**more):

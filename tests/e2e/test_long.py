@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import (MIB, Stream, chat, children_of, engine_pids, fake, in_threads, kill, models, resident,
+from harness import (MIB, Stream, chat, children_of, engine_pids, fake, in_threads, kill, models, real, resident,
                      wait_for)
 
 pytestmark = pytest.mark.long
@@ -24,6 +24,59 @@ def test_a_thousand_loads_leak_nothing(start):
         assert chat(daemon, name).status == 200
     assert resident(daemon) - memory < 2 * MIB
     assert descriptors(daemon) <= files + 4
+
+
+def processes_of(daemon):
+    """The daemon's whole session tree: {pid: state}, ended ones that nobody has reaped among them."""
+    parents, states = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        parents[int(pid)], states[int(pid)] = int(parent), state
+    found, more = {daemon.process.pid}, True
+    while more:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= more
+    return {pid: states.get(pid, "?") for pid in found}
+
+
+def meminfo(field):
+    with open("/proc/meminfo") as file:
+        return int(dict(line.split(":") for line in file)[field].split()[0]) << 10
+
+
+def test_a_thousand_cycles_of_a_real_engine_end_where_they_began(start):
+    """llama-server with a tiny model, loaded, asked, unloaded: by command, so that each release is measured."""
+    daemon = start({"a": real("alpha.gguf")})
+
+    def cycle():
+        assert daemon.model("a", "load")[0] == 200
+        assert chat(daemon, "a").status == 200
+        assert daemon.model("a", "unload")[0] == 200
+
+    def at_rest():
+        """Its smallest of a second: what a worker or a row of history has in hand is none of it."""
+        return min(resident(daemon) for _ in range(20) if not time.sleep(0.05))
+    for _ in range(50):
+        cycle()
+    memory, files, processes = at_rest(), descriptors(daemon), len(processes_of(daemon))
+    shared, available = meminfo("Shmem"), meminfo("MemAvailable")
+    begin = time.monotonic()
+    for _ in range(1000):
+        cycle()
+    seconds = time.monotonic() - begin
+    grown = at_rest() - memory
+    print(f"1,000 cycles, {seconds:.0f} s: daemon {memory >> 10} KiB + {grown >> 10} KiB, {files} descriptors "
+          f"{descriptors(daemon) - files:+d}, available {(meminfo('MemAvailable') - available) >> 20:+d} MiB")
+    assert grown <= MIB
+    assert descriptors(daemon) == files
+    left = processes_of(daemon)
+    assert len(left) == processes and "Z" not in left.values(), left
+    assert meminfo("Shmem") - shared < 64 * MIB
+    assert not any(row["claim_bytes"] for row in daemon.get("/api/v1/memory")["owners"] if row["kind"] == "instance")
 
 
 def test_a_storm_of_clients_and_kills(start):

@@ -1,7 +1,7 @@
 /*
  * fake_engine - a stand-in for an inference server that misbehaves on request.
  *
- * It listens as llama-server does (--host PATH or --host ADDRESS --port N), answers
+ * It listens as llama-server does (--host PATH or --host ADDRESS --port N; --listen-port N is sd-server's), answers
  * /health with 503 while "loading", streams or answers completions with fixed
  * words, and fails where it is told to. Flags that it does not know are passed
  * over, so it can be started with an adapter's whole command line. GET /stats
@@ -66,7 +66,7 @@ struct number_flag {
 #define NUMBER(flag, field) { flag, offsetof(struct options, field) }
 
 static const struct number_flag number_flags[] = {
-	NUMBER("--port", port), NUMBER("--load-ms", load_ms), NUMBER("--anon-mib", anon_mib),
+	NUMBER("--port", port), NUMBER("--listen-port", port), NUMBER("--load-ms", load_ms), NUMBER("--anon-mib", anon_mib),
 	NUMBER("--request-mib", request_mib), NUMBER("--chunks", chunks), NUMBER("--chunk-ms", chunk_ms),
 	NUMBER("--first-ms", first_ms), NUMBER("--nth", nth), NUMBER("--die-status", die_status),
 	NUMBER("--die-signal", die_signal), NUMBER("--slow-stop", slow_stop),
