@@ -77,7 +77,7 @@ def embeddings(daemon, model):
     raw = sdk(daemon).embeddings.with_raw_response.create(model=model.name, input=SENTENCES)
     food, meal, market = (row.embedding for row in raw.parse().data)
     near, far = cosine(food, meal), cosine(food, market)
-    return identity(raw), near > far, f"food and a meal are alike ({near:.2f}), food and the stock market not ({far:.2f})"
+    return identity(raw), near > far, f"food is near a meal ({near:.2f}), not near the market ({far:.2f})"
 
 
 def spoken():
@@ -93,7 +93,7 @@ def transcription(daemon, model):
     raw = sdk(daemon).audio.transcriptions.with_raw_response.create(model=model.name, file=("speech.wav", RECORDING))
     text = " ".join(raw.parse().text.split())
     heard = [word for word in HEARD if word in text.lower().replace("7", "seven")]
-    return identity(raw), len(heard) == len(HEARD), f'"{text}" ({len(heard)} of {len(HEARD)} words as espeak-ng said them)'
+    return identity(raw), len(heard) == len(HEARD), f'"{text[:38]}..." ({len(heard)} of {len(HEARD)} words right)'
 
 
 def picture(daemon, model):
