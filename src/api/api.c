@@ -211,8 +211,12 @@ static void count_speed(struct api *api, const struct exchange_end *end)
 
 void api_on_request_end(struct api *api, const struct exchange_end *end)
 {
-	if (id_is_none(end->ticket) && end->model == MODEL_NONE)
-		return; /* refused before it named a model: the gateway counts those */
+	if (id_is_none(end->ticket) && end->model == MODEL_NONE) {
+		/* Refused before it named a model that there is: the gateway counts those, by status. */
+		if (end->fail)
+			metrics_count(&api->metrics, end->model, end->fail);
+		return;
+	}
 	keep_request(api, past_add_request(&api->past, end));
 	metrics_count(&api->metrics, end->model, end->fail);
 	histogram_add(&api->metrics.duration, end->ended_at_us - end->arrived_at_us);

@@ -7,7 +7,8 @@
 /* The verb that shows more of why. */
 static const char *verb_for(enum fail fail)
 {
-	if (fail == FAIL_LOAD_FAILED || fail == FAIL_BACKING_OFF || fail == FAIL_ENGINE_DIED)
+	if (fail == FAIL_LOAD_FAILED || fail == FAIL_BACKING_OFF || fail == FAIL_ENGINE_DIED ||
+	    fail == FAIL_START_TIMEOUT || fail == FAIL_OUT_OF_MEMORY)
 		return "logs";
 	return "why";
 }

@@ -194,31 +194,6 @@ static void put_queued(const struct decision *d, const char *model, struct buf *
 	put_numbers(d, out);
 }
 
-static const char *ended_how(uint32_t fail)
-{
-	static const char *const texts[FAIL_COUNT] = {
-		[FAIL_UNKNOWN_MODEL] = "there is no such model",
-		[FAIL_NOT_LOADED] = "it is not loaded and not to be loaded by a request",
-		[FAIL_QUEUE_FULL] = "its queue is full",
-		[FAIL_TABLE_FULL] = "too many requests wait already",
-		[FAIL_NEVER_FITS] = "it can never fit on this machine",
-		[FAIL_NO_ROOM] = "it cannot fit now",
-		[FAIL_LOAD_FAILED] = "its engine ended while loading",
-		[FAIL_BACKING_OFF] = "it failed just now and waits for its next try",
-		[FAIL_ENGINE_DIED] = "its engine ended",
-		[FAIL_DEADLINE] = "its deadline passed",
-		[FAIL_CANCELLED] = "an operator cancelled it",
-		[FAIL_CLIENT_GONE] = "its client left",
-		[FAIL_DRAINING] = "the model or the daemon goes down",
-		[FAIL_WISH_REFUSED] = "it is busy or pinned",
-		[FAIL_MODEL_REMOVED] = "the model is no longer configured",
-		[FAIL_EMERGENCY] = "it was ended to save the machine's memory",
-		[FAIL_START_TIMEOUT] = "its load made no progress",
-		[FAIL_UNREACHABLE] = "its server cannot be reached",
-	};
-	return fail < FAIL_COUNT && texts[fail] ? texts[fail] : "no reason given";
-}
-
 static void put_refusal(const struct decision *d, const char *verb, const char *model, struct buf *out)
 {
 	buf_printf(out, "%s a request for %s", verb, model);
@@ -230,7 +205,7 @@ static void put_refusal(const struct decision *d, const char *verb, const char *
 		buf_printf(out, ", its deadline cannot be met: a load takes at least ");
 		put_time(out, d->load_us);
 	} else {
-		buf_printf(out, ", %s", ended_how(d->fail));
+		buf_printf(out, ", %s", fail_facts((enum fail)d->fail)->cause);
 	}
 	const char *what = d->fail == FAIL_DEADLINE ? waits_for(d->reason) : NULL;
 	if (what)

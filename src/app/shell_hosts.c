@@ -170,7 +170,7 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 		return;
 	}
 	if (fail != FAIL_LOAD_FAILED && fail != FAIL_BACKING_OFF && fail != FAIL_ENGINE_DIED &&
-	    fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE)
+	    fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE && fail != FAIL_OUT_OF_MEMORY)
 		return;
 	const char *file = shell->catalogue.rows[model].error;
 	str_copy(out, out_bytes, str_from(file[0] ? file : shell->last_error[model]));

@@ -4,29 +4,31 @@
 /*
  * fail - how a request can end without an answer.
  *
- * The one list that the arbiter, the gateway, metrics and history share. What a
- * client reads for each (HTTP status, error code, text) is one table in api/.
+ * The one list that the arbiter, the gateway, metrics and history share, and one
+ * table of what follows from each: what a client reads, what it is called in
+ * metrics, history and recordings, and what it means (doc/errors.md is made of it).
  */
 enum fail {
 	FAIL_NONE,
-	FAIL_UNKNOWN_MODEL,  /* 404 */
-	FAIL_NOT_LOADED,     /* 409: a look, or autoload is off */
-	FAIL_QUEUE_FULL,     /* 429: this model's queue */
-	FAIL_TABLE_FULL,     /* 429: limits.requests */
-	FAIL_NEVER_FITS,     /* 507: not on this machine */
-	FAIL_NO_ROOM,        /* 503: cannot fit now and nothing that may go would help */
-	FAIL_LOAD_FAILED,    /* 502: the engine ended while loading */
-	FAIL_BACKING_OFF,    /* 503: it failed just now; a new try is due at retry_after */
-	FAIL_ENGINE_DIED,    /* 502: while this request ran */
-	FAIL_DEADLINE,       /* 504 */
-	FAIL_CANCELLED,      /* 499/409: by an operator */
-	FAIL_CLIENT_GONE,    /* 499, history only */
-	FAIL_DRAINING,       /* 503: the daemon or the model is going down */
-	FAIL_WISH_REFUSED,   /* 409: an eject by role use of a model that is busy or pinned */
-	FAIL_MODEL_REMOVED,  /* 404: gone with a reload of the configuration */
-	FAIL_EMERGENCY,      /* 503: ended to save the machine's memory */
-	FAIL_START_TIMEOUT,  /* 504: its load made no progress for too long */
-	FAIL_UNREACHABLE,    /* 503: a server that we do not run does not answer */
+	FAIL_UNKNOWN_MODEL,
+	FAIL_NOT_LOADED,
+	FAIL_QUEUE_FULL,
+	FAIL_TABLE_FULL,
+	FAIL_NEVER_FITS,
+	FAIL_NO_ROOM,
+	FAIL_LOAD_FAILED,
+	FAIL_BACKING_OFF,
+	FAIL_ENGINE_DIED,
+	FAIL_DEADLINE,
+	FAIL_CANCELLED,
+	FAIL_CLIENT_GONE,
+	FAIL_DRAINING,
+	FAIL_WISH_REFUSED,
+	FAIL_MODEL_REMOVED,
+	FAIL_EMERGENCY,
+	FAIL_START_TIMEOUT,
+	FAIL_UNREACHABLE,
+	FAIL_OUT_OF_MEMORY,
 	FAIL_COUNT,
 };
 
@@ -41,5 +43,18 @@ enum end_cause {
 	CAUSE_HOST_FULL,    /* ... of the machine */
 	CAUSE_COUNT,
 };
+
+struct fail_facts {
+	const char *name;           /* in history, recordings, and as a label of metrics */
+	int status;                 /* HTTP; 499: nobody is there to read it */
+	const char *code;           /* error.code of the answer */
+	int retry_after_s;          /* where the arbiter names no time; 0: waiting does not help */
+	const char *before, *after; /* the answer's words around "model 'x'" */
+	const char *cause;          /* in a few words, of "it": the model or the request */
+	const char *meaning;        /* for whoever reads the documentation */
+};
+
+/* Of any number: one that is none of the list reads as FAIL_NONE. */
+const struct fail_facts *fail_facts(enum fail fail);
 
 #endif

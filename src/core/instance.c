@@ -265,7 +265,7 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	struct model *model = model_row(a, instance->model);
 	bool loading = instance->state == INSTANCE_LOADING;
 
-	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE)
+	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE && fail != FAIL_OUT_OF_MEMORY)
 		fail = FAIL_LOAD_FAILED; /* however it ended */
 	if (loading)
 		model_load_failed(a, model, never_ready, fail);
@@ -302,7 +302,7 @@ void instance_exited(struct arbiter *a, struct instance *instance, enum fail fai
 		count_failure(a, instance, REASON_NONE, fail, cause, never_ready);
 	leave_loading(a, instance);
 	if (!instance->cut)
-		instance_cut(instance, FAIL_ENGINE_DIED);
+		instance_cut(instance, fail == FAIL_OUT_OF_MEMORY ? fail : FAIL_ENGINE_DIED);
 	instance->state = INSTANCE_GONE;
 	instance->exited_at = a->now;
 	instance->seen_gone = 0; /* what was read before the exit proves nothing */

@@ -91,28 +91,7 @@ const char *fits_name(enum fits fits)
 
 const char *fail_name(enum fail fail)
 {
-	static const char *const names[FAIL_COUNT] = {
-		[FAIL_NONE] = "none",
-		[FAIL_UNKNOWN_MODEL] = "unknown_model",
-		[FAIL_NOT_LOADED] = "not_loaded",
-		[FAIL_QUEUE_FULL] = "queue_full",
-		[FAIL_TABLE_FULL] = "table_full",
-		[FAIL_NEVER_FITS] = "never_fits",
-		[FAIL_NO_ROOM] = "no_room",
-		[FAIL_LOAD_FAILED] = "load_failed",
-		[FAIL_BACKING_OFF] = "backing_off",
-		[FAIL_ENGINE_DIED] = "engine_died",
-		[FAIL_DEADLINE] = "deadline",
-		[FAIL_CANCELLED] = "cancelled",
-		[FAIL_CLIENT_GONE] = "client_gone",
-		[FAIL_DRAINING] = "draining",
-		[FAIL_WISH_REFUSED] = "wish_refused",
-		[FAIL_MODEL_REMOVED] = "model_removed",
-		[FAIL_EMERGENCY] = "emergency",
-		[FAIL_START_TIMEOUT] = "start_timeout",
-		[FAIL_UNREACHABLE] = "unreachable",
-	};
-	return NAME_OF(names, fail);
+	return (unsigned)fail < FAIL_COUNT ? fail_facts(fail)->name : "unknown";
 }
 
 const char *cause_name(enum end_cause cause)

@@ -18,7 +18,8 @@ static bool purge(struct arbiter *a)
 			continue;
 		struct refusal refusal = { .fail = model->purge };
 		bool failed = model->purge == FAIL_LOAD_FAILED || model->purge == FAIL_NO_ROOM ||
-		              model->purge == FAIL_START_TIMEOUT || model->purge == FAIL_UNREACHABLE;
+		              model->purge == FAIL_START_TIMEOUT || model->purge == FAIL_UNREACHABLE ||
+		              model->purge == FAIL_OUT_OF_MEMORY;
 		if (failed && (!model->never_ready || model_outside(model)))
 			refusal.retry_after_us = model->retry_at - a->now;
 		request_reject(a, model_head(a, model), &refusal);

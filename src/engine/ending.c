@@ -188,6 +188,8 @@ void ending_judge(const struct ending_facts *facts, struct ending *out)
 	}
 	out->fail = facts->was_ready ? FAIL_ENGINE_DIED : FAIL_LOAD_FAILED;
 	out->cause = cause_of(facts);
+	if (out->cause >= CAUSE_GROUP_LIMIT)
+		out->fail = FAIL_OUT_OF_MEMORY;
 	describe_status(facts, out->cause, out->text, sizeof(out->text));
 
 	/* A killed one had no time to say anything: what stands last has nothing to do with it. */

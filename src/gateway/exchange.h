@@ -72,6 +72,7 @@ struct exchange {
 	bool is_stream;              /* what goes to the client is a stream of events */
 	bool stalled;                /* the client takes nothing */
 	const char *broke;           /* what the engine did instead of answering; NULL */
+	int64_t broke_at_us;         /* its end is not told yet: until then the cause is awaited; 0 = no */
 	int64_t sign_at_us;          /* when the next sign of life is due; INT64_MAX = never */
 	int64_t stalled_at_us;
 

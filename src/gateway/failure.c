@@ -7,39 +7,6 @@
 
 enum { RETRY_AFTER_MAX_S = 60 };
 
-struct kind {
-	int status;
-	const char *code;
-	int retry_after_s; /* where the arbiter names no time; 0: waiting does not help */
-	const char *before, *after; /* around "model 'x'" */
-};
-
-static const struct kind kinds[FAIL_COUNT] = {
-	[FAIL_NONE] = { 500, "internal_error", 0, "the request to ", " ended without a reason" },
-	[FAIL_UNKNOWN_MODEL] = { 404, "model_not_found", 0, "", " does not exist" },
-	[FAIL_NOT_LOADED] = { 409, "not_loaded", 0, "",
-	                      " is not loaded, and this request does not load it" },
-	[FAIL_QUEUE_FULL] = { 429, "queue_full", 5, "the queue of ", " is full" },
-	[FAIL_TABLE_FULL] = { 429, "too_many_requests", 5,
-	                      "", " was not asked: too many requests are waiting" },
-	[FAIL_NEVER_FITS] = { 507, "never_fits", 0, "", " will never fit this machine" },
-	[FAIL_NO_ROOM] = { 503, "no_room", 10, "there is no room for ", " now" },
-	[FAIL_LOAD_FAILED] = { 502, "load_failed", 0, "", " could not be loaded" },
-	[FAIL_BACKING_OFF] = { 503, "backing_off", 5,
-	                       "", " failed just now and is not tried again yet" },
-	[FAIL_ENGINE_DIED] = { 502, "engine_died", 1, "the engine of ", " ended during the request" },
-	[FAIL_DEADLINE] = { 504, "deadline", 0, "", " did not answer before the deadline" },
-	[FAIL_CANCELLED] = { 409, "cancelled", 0,
-	                     "the request to ", " was cancelled by an operator" },
-	[FAIL_CLIENT_GONE] = { 499, "client_gone", 0, "the client of ", " left" },
-	[FAIL_DRAINING] = { 503, "draining", 5, "", " takes no new requests: it is going down" },
-	[FAIL_WISH_REFUSED] = { 409, "busy_or_pinned", 0, "", " is busy or pinned and stays loaded" },
-	[FAIL_MODEL_REMOVED] = { 404, "model_removed", 0, "", " was removed from the configuration" },
-	[FAIL_EMERGENCY] = { 503, "emergency", 10, "", " was ended to save the machine's memory" },
-	[FAIL_START_TIMEOUT] = { 504, "start_timeout", 10, "", " did not become ready in time" },
-	[FAIL_UNREACHABLE] = { 503, "unreachable", 5, "the server of ", " cannot be reached" },
-};
-
 static const char *bound_by(uint32_t reason)
 {
 	return reason == REASON_LIMIT ? " under memory.limit" : reason == REASON_VIEW ? " under a cap" : "";
@@ -72,7 +39,7 @@ static size_t text_end(int written, size_t bytes)
 	return (size_t)written < bytes ? (size_t)written : bytes - 1;
 }
 
-static int retry_after(const struct kind *kind, const struct action *action)
+static int retry_after(const struct fail_facts *kind, const struct action *action)
 {
 	if (!action || action->type != ACTION_REJECT)
 		return kind->retry_after_s;
@@ -85,7 +52,7 @@ static int retry_after(const struct kind *kind, const struct action *action)
 void failure_of(struct failure *out, enum fail fail, const char *model,
                 const struct action *action, const char *explain)
 {
-	const struct kind *kind = &kinds[fail];
+	const struct fail_facts *kind = fail_facts(fail);
 	char name[160];
 
 	*out = (struct failure){ .status = kind->status, .code = kind->code };

@@ -11,7 +11,7 @@
 /*
  * failure - what a client reads when its request ends without an answer.
  *
- * One table says for each enum fail the status, the code and whether waiting
+ * core/fail.c says for each enum fail the status, the code and whether waiting
  * helps; the sentence names the model and, where the arbiter refused for
  * memory, the numbers it refused by. The shape around it is the API's own.
  */

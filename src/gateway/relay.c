@@ -12,6 +12,7 @@
 
 enum { ERROR_BYTES_MAX = 64 * 1024 };
 enum { KEPT_MIN = 2, KEPT_MAX = 64 };
+enum { CAUSE_US = 250 * 1000 }; /* so long the cause of a broken answer is awaited */
 
 /* ---- alarms ---- */
 
@@ -27,6 +28,8 @@ void relay_rearm(struct exchange *exchange)
 		    exchange->arrived_at_us + exchange->deadline_us < at_us)
 			at_us = exchange->arrived_at_us + exchange->deadline_us;
 	}
+	if (exchange->broke_at_us && exchange->broke_at_us + CAUSE_US < at_us)
+		at_us = exchange->broke_at_us + CAUSE_US;
 	int64_t stall_us = exchange_model(exchange)->stall_timeout_us;
 	if (exchange->stalled && stall_us > 0 && exchange->stalled_at_us + stall_us < at_us)
 		at_us = exchange->stalled_at_us + stall_us;
@@ -75,6 +78,10 @@ void relay_alarm(struct exchange *exchange)
 	if (waits && exchange->deadline_us &&
 	    now_us >= exchange->arrived_at_us + exchange->deadline_us) {
 		exchange_fail(exchange, FAIL_DEADLINE, NULL);
+		return;
+	}
+	if (exchange->broke_at_us && now_us >= exchange->broke_at_us + CAUSE_US) {
+		exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
 		return;
 	}
 	int64_t stall_us = exchange_model(exchange)->stall_timeout_us;
@@ -304,12 +311,24 @@ static void on_end(void *ctx)
 	exchange_refuse(exchange, &failure);
 }
 
+/*
+ * Most likely the engine ended, and its keeper is about to say how: the client is
+ * to hear that, not what its end looked like from here.
+ */
 static void on_failed(void *ctx, const char *what)
 {
 	struct exchange *exchange = ctx;
 
 	exchange->broke = what;
-	exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
+	if (exchange->is_look || exchange->tunnel || !exchange->client) {
+		exchange_fail(exchange, FAIL_ENGINE_DIED, NULL);
+		return;
+	}
+	upstream_free(exchange->upstream);
+	exchange->upstream = NULL;
+	exchange->stalled = false;
+	exchange->broke_at_us = boot_now_us();
+	relay_rearm(exchange);
 }
 
 /*
