@@ -8,8 +8,17 @@
 
 #include "core/policy.h"
 
-/* Admission by learned spread: expected + 2 sigma stay below this share of B. */
-enum { AUTO_PERMILLE = 980, AUTO_SIGMAS = 2, LEARNED_SIGMAS = 1 };
+/*
+ * What admission keeps free: a share of B, and so many sigma of all that is there.
+ * Where footprints are learned the spread is small and holds what others may take.
+ */
+static const struct margin {
+	int64_t permille;
+	double sigmas;
+} margin_estimated = { 20, 2 }, margin_learned = { 10, 0.5 };
+
+/* What others may take between two samples does not shrink with the machine, but it has to be there. */
+enum { SUDDEN_BYTES = 400000000, SUDDEN_SHARE = 50 };
 
 static int64_t larger(int64_t x, int64_t y)
 {
@@ -202,6 +211,13 @@ void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook)
 		outlook->view_foreign[view] = 0;
 }
 
+int64_t ledger_kept(const struct arbiter *a, uint32_t pool, int64_t permille)
+{
+	int64_t sudden = smaller(SUDDEN_BYTES, a->capacity[pool] / SUDDEN_SHARE);
+
+	return larger(a->capacity[pool] / 1000 * permille, sudden);
+}
+
 /* How much of a pool may be used at most, by everybody. */
 static int64_t admissible(const struct arbiter *a, const struct outlook *outlook, uint32_t pool,
                           const struct amount *sigma)
@@ -213,15 +229,14 @@ static int64_t admissible(const struct arbiter *a, const struct outlook *outlook
 	if (a->machine.margin_permille >= 0)
 		return capacity * (1000 - a->machine.margin_permille) / 1000;
 
+	bool learns = policy_ops((enum policy)a->machine.policy)->learns;
+	const struct margin *margin = learns ? &margin_learned : &margin_estimated;
 	double own = (double)amount_in_pool(sigma, pool);
 	double sum = outlook->variance[pool] + own * own;
-	double sigmas = AUTO_SIGMAS;
-	if (policy_ops((enum policy)a->machine.policy)->learns) {
+	if (learns)
 		sum += a->foreign_variance[pool];
-		sigmas = LEARNED_SIGMAS;
-	}
-	double spread = sigmas * __builtin_sqrt(sum > 0 ? sum : 0);
-	return capacity * AUTO_PERMILLE / 1000 - (int64_t)spread;
+	double spread = margin->sigmas * __builtin_sqrt(sum > 0 ? sum : 0);
+	return capacity - ledger_kept(a, pool, margin->permille) - (int64_t)spread;
 }
 
 static int64_t under_mask(const struct amount *amount, uint32_t mask)

@@ -48,6 +48,8 @@ void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
 
 struct amount ledger_held_by(const struct instance *instance);
 int64_t ledger_foreign(const struct arbiter *a, uint32_t pool);
+/* So much of B, and at least what others may take before anybody sees it. */
+int64_t ledger_kept(const struct arbiter *a, uint32_t pool, int64_t permille);
 
 void outlook_now(const struct arbiter *a, struct outlook *outlook);
 void outlook_remove(struct outlook *outlook, const struct instance *instance);

@@ -61,11 +61,11 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 
 	if (want.instance) {
 		want.need = start_need(a, model, want.instance, head);
-		/* More KV than there is room for would be taken page by page, to the end. */
-		if (kept_applies(model))
+		bool patient = learns && model->habit.samples &&
+		               a->now - head->arrived_at < ALONE_AFTER_US;
+		/* As measured: no less will do. More KV than there is room for would be taken page by page, to the end. */
+		if (patient || kept_applies(model))
 			want.lower = want.need;
-		else if (learns && model->habit.samples && a->now - head->arrived_at < ALONE_AFTER_US)
-			want.lower = head->spec.need;
 		return want;
 	}
 	want.need = habit_peak(a, model, habit_expects(model));

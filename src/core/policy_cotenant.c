@@ -53,8 +53,8 @@ static struct instance *youngest_load(const struct arbiter *a)
 static bool emergency(struct arbiter *a)
 {
 	struct verdict verdict = { .binds = REASON_CAPACITY };
-	bool full = start_above(a, false, 975) && !start_leaving(a);
-	bool will_be = start_above(a, true, 985);
+	bool full = start_full(a, false, 25) && !start_leaving(a);
+	bool will_be = start_full(a, true, 15);
 
 	if (!full && !will_be)
 		return false;

@@ -55,7 +55,7 @@ struct outlook start_coming(const struct arbiter *a)
 	return coming;
 }
 
-bool start_above(const struct arbiter *a, bool projected, int64_t permille)
+bool start_full(const struct arbiter *a, bool projected, int64_t permille)
 {
 	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
 		int64_t used = a->unreclaimable[pool];
@@ -67,7 +67,7 @@ bool start_above(const struct arbiter *a, bool projected, int64_t permille)
 			else if (i->state == INSTANCE_LOADING && projected && base > own)
 				used += base - own;
 		}
-		if (used > a->capacity[pool] / 1000 * permille)
+		if (used > a->capacity[pool] - ledger_kept(a, pool, permille))
 			return true;
 	}
 	return false;
@@ -201,7 +201,7 @@ bool start_request(struct arbiter *a)
 	double fill_s = -1; /* somebody better waits for room: only what ends before he can get it */
 	uint32_t count = starts(a, offers);
 
-	if (!count || (start_above(a, false, 985) && (anything_moves(a) || start_leaving(a))))
+	if (!count || (start_full(a, false, 15) && (anything_moves(a) || start_leaving(a))))
 		return false;
 	outlook_now(a, &now);
 	for (uint32_t i = 0; i < count; i++) {

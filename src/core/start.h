@@ -29,8 +29,8 @@ bool model_is_reservation(const struct model *model);
 /* The account without those who leave. */
 struct outlook start_coming(const struct arbiter *a);
 bool start_leaving(const struct arbiter *a);
-/* Is more in use than this share of a pool; projected: once what leaves is gone and what loads is there. */
-bool start_above(const struct arbiter *a, bool projected, int64_t permille);
+/* Is less free than this share of a pool (ledger_kept); projected: once what leaves is gone and what loads is there. */
+bool start_full(const struct arbiter *a, bool projected, int64_t permille);
 
 /* One unit of work each. */
 bool start_request(struct arbiter *a);
