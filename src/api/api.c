@@ -36,6 +36,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/models/{}/unpin", CONF_ROLE_ADMIN, handle_unpin },
 	{ "GET", "/api/v1/models/{}/logs", CONF_ROLE_USE, handle_logs },
 	{ "GET", "/api/v1/memory", CONF_ROLE_USE, handle_memory },
+	{ "GET", "/api/v1/calibration", CONF_ROLE_USE, handle_calibration },
 	{ "GET", "/api/v1/plan", CONF_ROLE_USE, handle_plan },
 	{ "POST", "/api/v1/plan", CONF_ROLE_USE, handle_plan },
 	{ "GET", "/api/v1/why/{}", CONF_ROLE_USE, handle_why },

@@ -8,6 +8,7 @@
 #include "conf/conf.h"
 #include "core/arbiter.h"
 #include "engine/supervisor.h"
+#include "estimate/calibration.h"
 #include "estimate/estimate.h"
 #include "gateway/call.h"
 #include "gateway/gateway.h"
@@ -74,6 +75,8 @@ struct api_host {
 	bool (*cancel)(void *ctx, uint64_t sequence);
 	/* Run fn(arg) on the loop's thread, later. False: the loop is going away and fn will not run. */
 	bool (*post)(void *ctx, void (*fn)(void *arg), void *arg);
+	/* How good the estimates of the loads that are kept were. */
+	void (*calibration)(void *ctx, struct calibration *out);
 };
 
 struct api_options {

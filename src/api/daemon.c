@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/calibration_json.h"
 #include "api/inside.h"
 #include "api/memory.h"
 #include "base/alloc.h"
@@ -33,6 +34,15 @@ void handle_health(struct api *api, struct call *call, const char *name)
 	                    (json_int_t)(sample_age / US_PER_MS), "up_ms",
 	                    (json_int_t)((now.now_us - api->options.started_at_us) / US_PER_MS),
 	                    "version", api->options.version));
+}
+
+void handle_calibration(struct api *api, struct call *call, const char *name)
+{
+	struct calibration calibration;
+
+	(void)name;
+	api->host.calibration(api->host.ctx, &calibration);
+	api_reply(call, 200, calibration_json(&calibration));
 }
 
 void handle_memory(struct api *api, struct call *call, const char *name)

@@ -77,6 +77,21 @@ static uint64_t build_key(const struct conf_model *model)
 	return key;
 }
 
+/* The engine alone, whatever it is started with. */
+static uint64_t engine_key(const struct conf_model *model)
+{
+	const char *program = model->engine_path ? model->engine_path : model->engine_name;
+	struct buf text = BUF_INIT;
+	struct stat st = { 0 };
+
+	stat_program(program, &st);
+	buf_printf(&text, "%s %lld %lld %s", program, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+	           model->device);
+	uint64_t key = str_hash(buf_str(&text));
+	buf_release(&text);
+	return key;
+}
+
 static void set_host_bytes(struct amount *amount, int64_t bytes)
 {
 	*amount = (struct amount){ 0 };
@@ -150,6 +165,52 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	set_host_bytes(&spec->lower, estimate->lower_bytes);
 }
 
+static void note_formula(const struct conf_model *model, struct catalogue_row *row)
+{
+	const struct estimate *e = &row->estimate;
+	int64_t compute = e->device.compute_bytes + e->host.compute_bytes;
+
+	row->keys = (struct correction_keys){
+		.build = engine_key(model),
+		.model = row->spec.file_key,
+		.params = row->spec.build_key ^ (uint64_t)row->spec.context_tokens << 32,
+	};
+	row->formula = (struct formula_parts){
+		.fixed_bytes = e->base_bytes - compute,
+		.compute_bytes = compute,
+		.on_device = e->device.total_bytes > 0,
+	};
+}
+
+void catalogue_correct(struct catalogue_row *row, const struct correction *correction)
+{
+	struct estimate *e = &row->estimate;
+	int64_t added = correction->best_bytes - row->formula.fixed_bytes - row->formula.compute_bytes;
+
+	if (correction->source == CORRECTION_NONE || e->source == ESTIMATE_DECLARED)
+		return;
+	e->source = correction->source == CORRECTION_MEMO ? ESTIMATE_MEMO : ESTIMATE_LEARNED;
+	e->base_bytes += added;
+	e->steady_bytes += added;
+	e->peak_bytes += added > 0 ? added : 0;
+	e->host.overhead_bytes += added;
+	e->host.total_bytes += added;
+	if (e->upper_bytes < correction->upper99_bytes)
+		e->upper_bytes = correction->upper99_bytes;
+	if (correction->is_conformal)
+		e->sigma_bytes = (correction->upper_bytes - correction->best_bytes) * 100 / 165;
+	use_estimate(row, row->spec.context_tokens);
+}
+
+void catalogue_raise(struct catalogue_row *row, int64_t peak_bytes)
+{
+	if (row->estimate.peak_bytes < peak_bytes)
+		row->estimate.peak_bytes = peak_bytes;
+	if (row->estimate.upper_bytes < peak_bytes)
+		row->estimate.upper_bytes = peak_bytes;
+	use_estimate(row, row->spec.context_tokens);
+}
+
 static void use_declared(struct model_spec *spec, int64_t bytes)
 {
 	spec->flags |= MODEL_DECLARED;
@@ -216,6 +277,7 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
 	} else if (row->estimate.base_bytes > 0) {
 		use_estimate(row, context);
+		note_formula(model, row);
 	}
 	if (model->footprint_bytes > 0)
 		use_declared(&row->spec, model->footprint_bytes);

@@ -7,6 +7,7 @@
 
 #include "conf/conf.h"
 #include "core/event.h"
+#include "estimate/correct.h"
 #include "estimate/estimate.h"
 
 /*
@@ -23,6 +24,8 @@
  */
 struct catalogue_row {
 	struct model_spec spec;
+	struct correction_keys keys; /* what was learned of such a load is found by */
+	struct formula_parts formula; /* the estimate before anything corrected it */
 	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
 	int64_t file_bytes;       /* of the file named; 0 where there is none */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
@@ -40,6 +43,10 @@ bool catalogue_is_current(const struct conf_model *model, const struct catalogue
 /* Look at one model's file again. */
 void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
                        struct catalogue_row *row);
+/* Take over what earlier loads taught of such a model; nothing where they taught nothing. */
+void catalogue_correct(struct catalogue_row *row, const struct correction *correction);
+/* Its load takes at least so much. */
+void catalogue_raise(struct catalogue_row *row, int64_t peak_bytes);
 void catalogue_release(struct catalogue *catalogue);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "api/estimate_json.h"
 #include "app/cli.h"
+#include "app/cli_client.h"
 #include "app/cli_estimate_args.h"
 #include "app/cli_estimate_table.h"
 #include "app/cli_json.h"
@@ -113,6 +114,19 @@ static void print_launched(const struct estimate *e)
 	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes));
 }
 
+/* How far the loads on this machine were from their estimates; nothing where no daemon runs. */
+static void print_experience(const struct cli_args *args)
+{
+	json_t *json = client_reachable(args) ? client_peek(args, "/api/v1/calibration") : NULL;
+
+	if (json && json_int(json, "loads") > 0)
+		printf("\n  %lld loads here: the bound at %.0f %% held for %.1f %%, the estimate was off by %.2f %%\n"
+		       "  in the median; cotenant lab calibration tells it over time\n",
+		       (long long)json_int(json, "loads"), 100 * json_real_of(json, "target"),
+		       100 * json_real_of(json, "coverage"), 100 * json_real_of(json, "error_median"));
+	json_decref(json);
+}
+
 /* ---- the machine it is for ---- */
 
 /* What could be loaded on that machine now, if nothing of ours were there. */
@@ -174,8 +188,10 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 		print_launched(&launched);
 	if (room->known)
 		print_fit(&launched, room);
-	if (cli_value(args, "explain")->given)
+	if (cli_value(args, "explain")->given) {
 		print_parts(&plain);
+		print_experience(args);
+	}
 	if (table)
 		table_print(args, path, params, room);
 	return CLI_DONE;
@@ -217,5 +233,6 @@ const struct cli_verb verb_estimate = {
 	.least = 1,
 	.most = 1,
 	.reads = true,
+	.asks = true,
 	.run = run_estimate,
 };

@@ -5,6 +5,7 @@
 
 #include "api/decision.h"
 #include "app/cli.h"
+#include "app/cli_calibration.h"
 #include "app/cli_json.h"
 #include "app/cli_sim.h"
 #include "base/alloc.h"
@@ -234,26 +235,32 @@ static int run_lab(const struct cli_args *args)
 		return run_sim(args);
 	if (strcmp(args->operand[0], "replay") == 0)
 		return run_replay(args);
-	return cli_fail(CLI_USAGE, "cotenant lab --help", "lab: '%.60s' is not sim or replay", args->operand[0]);
+	if (strcmp(args->operand[0], "calibration") == 0)
+		return run_calibration(args);
+	return cli_fail(CLI_USAGE, "cotenant lab --help", "lab: '%.60s' is not sim, replay or calibration",
+	                args->operand[0]);
 }
 
 const struct cli_verb verb_lab = {
 	.name = "lab",
-	.operands = "sim [random|WORKLOAD|FILE.json] | replay FILE",
-	.summary = "the arbiter under a simulated world; a recording played again",
+	.operands = "sim [random|WORKLOAD|FILE.json] | replay FILE | calibration [FILE]",
+	.summary = "the arbiter in a simulated world, a recording again, how good estimates were",
 	.help = "sim runs the arbiter in random worlds, one a seed, with faults of every kind, and proves\n"
 	        "its invariants after every step; with a workload, or a file of one, it plays a day's load\n"
 	        "under a policy and tells what the clients felt. replay plays what `cotenant serve --record FILE` wrote and\n"
 	        "prints every decision again, byte for byte the same on the same version; with --json one\n"
-	        "object a line.\n\n"
+	        "object a line. calibration tells how good the estimates of the daemon's loads were and\n"
+	        "whether their bounds held, over time and for each engine; or of the loads in FILE.\n\n"
 	        "Examples:\n"
 	        "  cotenant lab sim --seeds 1-200\n"
 	        "  cotenant lab sim --seeds 7 --trace\n"
 	        "  cotenant lab sim mixed64 --policy lru --seeds 1-4\n"
-	        "  cotenant lab replay record",
+	        "  cotenant lab replay record\n"
+	        "  cotenant lab calibration",
 	.options = lab_options,
 	.least = 1,
 	.most = 2,
 	.reads = true,
+	.asks = true,
 	.run = run_lab,
 };

@@ -121,6 +121,7 @@ struct shell {
 	struct sampler *sampler;
 	enum sampler_pace pace;
 	struct recorder *recorder;
+	struct learning *learning;
 
 	uv_prepare_t prepare;
 	uv_check_t check;
@@ -179,6 +180,15 @@ void shell_look_outside(struct shell *shell); /* for those that the configuratio
 void shell_outside_lost(struct shell *shell, uint32_t model);
 bool shell_outside_is_up(const struct shell *shell, uint32_t model);
 void shell_close_outside(struct shell *shell);
+
+/* shell_learning.c: what loads teach the estimates, kept over lives of the daemon. */
+struct calibration;
+void shell_open_learning(struct shell *shell); /* corrects the catalogue; before the arbiter hears of it */
+void shell_close_learning(struct shell *shell);
+void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_bytes);
+/* A load of it was killed for memory: it takes more than it was granted. */
+void shell_learn_killed(struct shell *shell, uint32_t model);
+void shell_calibration(const struct shell *shell, struct calibration *out);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);

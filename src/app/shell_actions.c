@@ -109,8 +109,10 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 		release_row(shell, decision->instance);
 		keep_learned(shell);
 	}
-	if (decision->kind == DECISION_READY)
+	if (decision->kind == DECISION_READY) {
 		keep_observation(shell, decision);
+		shell_learn_load(shell, decision->model, decision->measured_bytes);
+	}
 }
 
 /* An engine that hangs says nothing itself: what its clients read is why it was ended. */

@@ -241,6 +241,11 @@ static const struct sample *api_sample(void *ctx)
 	return shell->sample.total_bytes ? &shell->sample : NULL;
 }
 
+static void api_calibration(void *ctx, struct calibration *out)
+{
+	shell_calibration(ctx, out);
+}
+
 static const struct topology *api_topology(void *ctx)
 {
 	struct shell *shell = ctx;
@@ -358,6 +363,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.conf = api_conf,
 		.sample = api_sample,
 		.topology = api_topology,
+		.calibration = api_calibration,
 		.estimate = api_estimate,
 		.gateway = api_gateway,
 		.now = api_now,
@@ -418,6 +424,9 @@ static void on_ended(void *ctx, struct id instance, const struct ending *ending)
 	str_copy(shell->last_error[row->model], sizeof(shell->last_error[0]),
 	         str_from(ending->text));
 	log_warn("%s: %s", shell->conf->models[row->model].name, ending->text);
+	bool loading = row->ready_at_us == 0;
+	if (loading && (ending->cause == CAUSE_GROUP_LIMIT || ending->cause == CAUSE_MACHINE_FULL))
+		shell_learn_killed(shell, row->model);
 	shell_outside_lost(shell, row->model);
 }
 

@@ -394,6 +394,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_start_turns(shell);
 	shell_watch_stalls(shell);
 
+	shell_open_learning(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i);
@@ -481,6 +482,7 @@ static void tear_down(struct shell *shell)
 	if (shell->recorder)
 		recorder_close(shell->recorder);
 	catalogue_release(&shell->catalogue);
+	shell_close_learning(shell);
 	shell_free_retired(shell);
 	conf_free(shell->conf);
 	uv_loop_close(&shell->loop);

@@ -108,6 +108,21 @@ def test_a_port_in_use_is_named(start):
     assert str(first.port) in second.tail()
 
 
+def test_what_loads_taught_corrects_estimates_after_a_restart(start):
+    daemon = start({"a": real("chat.gguf")})
+    chat(daemon, "a")
+    told = ask(daemon, "GET", "/api/v1/calibration").json
+    assert told["loads"] == 1 and told["target"] == 0.95 and len(told["builds"]) == 1
+    before = ask(daemon, "GET", "/api/v1/models/a").json
+    assert before["estimate_source"] == "formula"
+    daemon.stop()
+    again = start({"a": real("chat.gguf")}, folder=daemon.folder)
+    assert ask(again, "GET", "/api/v1/calibration").json["loads"] == 1
+    after = ask(again, "GET", "/api/v1/models/a").json
+    assert after["estimate_source"] == "memo"
+    assert abs(after["estimate_bytes"] - before["estimate_bytes"]) < 0.15 * before["estimate_bytes"]
+
+
 def test_history_survives_a_restart(start):
     daemon = start({"a": real("alpha.gguf")})
     chat(daemon, "a")

@@ -151,6 +151,12 @@ static const struct conf *get_conf(void *ctx)
 	return &((struct desk *)ctx)->conf;
 }
 
+static void get_calibration(void *ctx, struct calibration *out)
+{
+	(void)ctx;
+	calibrate(NULL, 0, out);
+}
+
 static const struct topology *get_topology(void *ctx)
 {
 	return &((struct desk *)ctx)->topology;
@@ -349,7 +355,7 @@ static int open_desk(void **state, struct store *store)
 	pthread_mutex_init(&desk->posted_lock, NULL);
 	const struct api_host host = { desk, get_arbiter, get_conf, get_sample, get_topology, get_estimate, get_gateway,
 		                       get_now, next_sequence, explain, submit, gone, pin, reload, plan,
-		                       requests, cancel, post };
+		                       requests, cancel, post, get_calibration };
 	/* Names are read as soon as decisions come, so the api is there first. */
 	desk->api = api_new(&(struct api_options){ .boot_id = "0badcafe", .version = "1.2.3",
 	                                           .tickets = desk->tickets, .store = store,

@@ -1,0 +1,167 @@
+/*
+ * Estimates that learn. What the loads of earlier lives of the daemon taught is
+ * folded once at the start and corrects the estimates that the arbiter is given;
+ * what loads of this life show is kept for the next one, since within a life the
+ * arbiter itself tracks how far estimates are off, and no error is to be
+ * corrected twice. One thing acts at once: a load that was killed for memory
+ * takes more than it was granted.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/shell.h"
+#include "base/alloc.h"
+#include "base/units.h"
+#include "engine/told.h"
+#include "estimate/calibration.h"
+
+enum { KEPT_MOST = 4096 };
+
+/* The key under which they are stored, beside the arbiter's rows. */
+static const uint64_t kept_key = UINT64_C(0x6f62736572766564);
+
+struct kept {
+	uint64_t sequence;
+	int64_t at_ms;
+	uint64_t version;
+	struct observation observation;
+};
+_Static_assert(sizeof(struct kept) != sizeof(struct learned_row), "stored rows are told apart by their size");
+
+enum { KEPT_VERSION = 1 };
+
+struct learning {
+	struct kept *kept; /* a ring, by sequence */
+	uint64_t next;     /* sequence of the next one */
+};
+
+static void on_kept(void *ctx, const void *row)
+{
+	struct learning *learning = ctx;
+	struct kept kept;
+
+	memcpy(&kept, row, sizeof(kept));
+	if (kept.version != KEPT_VERSION)
+		return;
+	learning->kept[kept.sequence % KEPT_MOST] = kept;
+	if (kept.sequence >= learning->next)
+		learning->next = kept.sequence + 1;
+}
+
+static uint32_t in_order(const struct learning *learning, struct observation **out)
+{
+	uint64_t first = learning->next > KEPT_MOST ? learning->next - KEPT_MOST : 1;
+	struct observation *all = xcalloc(KEPT_MOST, sizeof(*all));
+	uint32_t count = 0;
+
+	for (uint64_t i = first; i < learning->next; i++)
+		if (learning->kept[i % KEPT_MOST].sequence == i)
+			all[count++] = learning->kept[i % KEPT_MOST].observation;
+	*out = all;
+	return count;
+}
+
+/* One that nobody estimated, or that is someone else's, teaches nothing. */
+static bool is_estimated(const struct shell *shell, uint32_t model)
+{
+	return model < shell->catalogue.count && !shell->conf->models[model].absent &&
+	       shell->catalogue.rows[model].estimate.base_bytes > 0 &&
+	       !(shell->catalogue.rows[model].spec.flags & MODEL_DECLARED);
+}
+
+static void correct_rows(struct shell *shell, const struct corrector *corrector)
+{
+	struct correction correction;
+
+	for (size_t i = 0; i < shell->catalogue.count; i++) {
+		struct catalogue_row *row = &shell->catalogue.rows[i];
+		if (row->error[0] || !is_estimated(shell, (uint32_t)i))
+			continue;
+		correct(corrector, &row->keys, &row->formula, &correction);
+		catalogue_correct(row, &correction);
+	}
+}
+
+void shell_open_learning(struct shell *shell)
+{
+	struct learning *learning = xcalloc(1, sizeof(*learning));
+	struct corrector *corrector = corrector_new();
+	struct observation *all;
+
+	learning->kept = xcalloc(KEPT_MOST, sizeof(*learning->kept));
+	learning->next = 1;
+	shell->learning = learning;
+	if (shell->store)
+		store_load_learned(shell->store, sizeof(struct kept), on_kept, learning);
+	uint32_t count = in_order(learning, &all);
+	for (uint32_t i = 0; i < count; i++)
+		corrector_observe(corrector, &all[i], NULL);
+	free(all);
+	if (count > 0)
+		correct_rows(shell, corrector);
+	corrector_free(corrector);
+}
+
+void shell_close_learning(struct shell *shell)
+{
+	if (!shell->learning)
+		return;
+	free(shell->learning->kept);
+	free(shell->learning);
+	shell->learning = NULL;
+}
+
+static void keep(struct shell *shell, const struct observation *observation)
+{
+	struct learning *learning = shell->learning;
+	struct kept kept = { .sequence = learning->next++,
+		             .at_ms = (shell_now_us() + shell_wall_offset_us()) / US_PER_MS,
+		             .version = KEPT_VERSION,
+		             .observation = *observation };
+
+	learning->kept[kept.sequence % KEPT_MOST] = kept;
+	if (shell->store)
+		store_save_learned(shell->store, kept.sequence % KEPT_MOST, kept_key, &kept, sizeof(kept));
+}
+
+/* A second context's buffers would be taken for the model's. */
+static bool is_alone(const struct conf_model *model)
+{
+	return !model->draft && !model->mmproj;
+}
+
+void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_bytes)
+{
+	if (!is_estimated(shell, model) || measured_bytes <= 0)
+		return;
+	const struct catalogue_row *row = &shell->catalogue.rows[model];
+	const struct conf_model *conf = &shell->conf->models[model];
+	struct observation observation = { .keys = row->keys,
+		                           .formula = row->formula,
+		                           .total_bytes = measured_bytes };
+	if (conf->engine == CONF_ENGINE_LLAMA_SERVER && is_alone(conf))
+		observation.compute_bytes = told_compute_bytes(supervisor_log(shell->supervisor, conf));
+	keep(shell, &observation);
+}
+
+void shell_learn_killed(struct shell *shell, uint32_t model)
+{
+	if (!is_estimated(shell, model))
+		return;
+	struct catalogue_row *row = &shell->catalogue.rows[model];
+	int64_t granted = amount_total(&row->spec.peak);
+	struct observation observation = { .keys = row->keys, .formula = row->formula, .killed_bytes = granted };
+
+	keep(shell, &observation);
+	catalogue_raise(row, granted + granted / 20);
+	shell_push_model(shell, model);
+}
+
+void shell_calibration(const struct shell *shell, struct calibration *out)
+{
+	struct observation *all;
+	uint32_t count = in_order(shell->learning, &all);
+
+	calibrate(all, count, out);
+	free(all);
+}
