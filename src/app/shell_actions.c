@@ -119,11 +119,12 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 static void note_stall(struct shell *shell, const struct action *action)
 {
 	const struct conf_model *model = &shell->conf->models[action->model];
-	char span[UNITS_TEXT];
+	char span[UNITS_TEXT], health[320];
 
+	supervisor_health_text(shell->supervisor, action->instance, health, sizeof(health));
 	snprintf(shell->last_error[action->model], sizeof(shell->last_error[0]),
-	         "its engine made no progress for %s (stall_timeout) and was ended; try: cotenant logs %.100s",
-	         units_duration(span, model->stall_timeout_us), model->name);
+	         "its engine made no progress for %s (stall_timeout) and was ended%s%s; try: cotenant logs %.60s",
+	         units_duration(span, model->stall_timeout_us), health[0] ? ": " : "", health, model->name);
 	log_warn("%s: %s", model->name, shell->last_error[action->model]);
 }
 

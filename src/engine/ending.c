@@ -172,6 +172,10 @@ static void describe_status(const struct ending_facts *facts, enum end_cause cau
 	else if (number)
 		snprintf(out, out_bytes, "%s was ended by signal %d (%s)%s", facts->name, number,
 		         strsignal(number), when);
+	else if (!facts->was_ready && WEXITSTATUS(facts->wait_status) == 0)
+		snprintf(out, out_bytes,
+		         "%s ended with status 0 while loading; an engine must not go into the background",
+		         facts->name);
 	else
 		snprintf(out, out_bytes, "%s ended with status %d%s", facts->name,
 		         WEXITSTATUS(facts->wait_status), when);

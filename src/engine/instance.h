@@ -55,6 +55,7 @@ struct instance {
 	uv_timer_t *timer;        /* LOADING: the next question; STOPPING: the next signal */
 	struct ask *ask;          /* the question that is out */
 	struct reach *reach;      /* ... to a server that we do not run */
+	int health_said;          /* LOADING: the last answer: a status, 0 for none, a negative errno */
 	uint64_t started_ms;
 	uint32_t permille;
 	int64_t bytes_moved;
@@ -92,6 +93,8 @@ struct supervisor {
 /* instance_load.c: from the first question to readiness. */
 void instance_begin_loading(struct instance *instance);
 void instance_stop_asking(struct instance *instance);
+/* What its health said last, as half a sentence. */
+void instance_health_text(const struct instance *instance, char *out, size_t out_bytes);
 void instance_ask_slots(struct instance *instance); /* it is healthy; what is it like? Then it is ready */
 
 /* instance_outside.c: a server that we do not run. */

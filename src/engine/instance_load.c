@@ -5,6 +5,8 @@
  * two is a 256th of the time it has taken so far, from 1 to 50 ms; a line of
  * the log that sounds like readiness makes the next question come at once.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/ask.h"
@@ -172,6 +174,7 @@ static void on_health(void *ctx, int status, struct str body)
 	(void)body;
 
 	instance->ask = NULL;
+	instance->health_said = status;
 	if (status == 200 || status == 0)
 		instance_ask_slots(instance);
 	else
@@ -184,6 +187,7 @@ static void on_health_late(uv_timer_t *timer)
 	struct instance *instance = timer->data;
 
 	instance_stop_asking(instance);
+	instance->health_said = -ETIMEDOUT;
 	measure(instance);
 	ask_later(instance);
 }
@@ -201,8 +205,10 @@ static void ask_health(uv_timer_t *timer)
 	};
 
 	measure(instance);
-	if (ask_start(&options, &instance->ask) < 0) {
+	int code = ask_start(&options, &instance->ask);
+	if (code < 0) {
 		instance->ask = NULL;
+		instance->health_said = code;
 		ask_later(instance);
 		return;
 	}
@@ -214,4 +220,28 @@ void instance_begin_loading(struct instance *instance)
 	instance->state = INSTANCE_LOADING;
 	instance->started_ms = now_ms(instance);
 	uv_timer_start(instance->timer, ask_health, PAUSE_MIN_MS, 0);
+}
+
+void instance_health_text(const struct instance *instance, char *out, size_t out_bytes)
+{
+	const struct endpoint *endpoint = &instance->endpoint;
+	const char *path = instance->adapter->health_path;
+	int said = instance->health_said;
+	char where[140];
+
+	if (instance->outside)
+		snprintf(where, sizeof(where), "%.120s", instance->model->url);
+	else if (endpoint->path[0])
+		snprintf(where, sizeof(where), "%s", endpoint->path);
+	else
+		snprintf(where, sizeof(where), "127.0.0.1:%u", endpoint->port);
+	path = path ? path : instance->model->health;
+	if (said > 0)
+		snprintf(out, out_bytes, "%.100s answered %d", path, said);
+	else if (said == -ECONNREFUSED || said == -ENOENT)
+		snprintf(out, out_bytes, "nobody listens at %s, where it was told to", where);
+	else if (said == -EPROTO)
+		snprintf(out, out_bytes, "what it answers at %s is no HTTP", where);
+	else
+		snprintf(out, out_bytes, "it takes connections at %s and does not answer", where);
 }

@@ -489,6 +489,16 @@ bool supervisor_owner(const struct supervisor *supervisor, struct id id, struct 
 	return true;
 }
 
+void supervisor_health_text(const struct supervisor *supervisor, struct id id, char *out,
+                            size_t out_bytes)
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	out[0] = '\0';
+	if (instance && instance->state == INSTANCE_LOADING)
+		instance_health_text(instance, out, out_bytes);
+}
+
 void supervisor_set_secrets(struct supervisor *supervisor, const char *const *secrets, size_t count)
 {
 	words_release(&supervisor->secrets);

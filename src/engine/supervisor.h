@@ -107,6 +107,10 @@ bool supervisor_owner(const struct supervisor *supervisor, struct id instance, s
  */
 void supervisor_set_secrets(struct supervisor *supervisor, const char *const *secrets, size_t count);
 
+/* Why it is not ready yet, as far as its health tells: half a sentence; "" where it is not loading. */
+void supervisor_health_text(const struct supervisor *supervisor, struct id instance, char *out,
+                            size_t out_bytes);
+
 /* How much of the model's file came in so far, and all of it; 0 and 0 where that is not known. */
 void supervisor_load_bytes(const struct supervisor *supervisor, struct id instance, int64_t *out_bytes,
                            int64_t *out_total);

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness import (MODELS, Stream, alive, ask, chat, decisions, engine_pids, fake, kill, models, real, state,
+from harness import (MODELS, Stream, alive, ask, chat, decisions, engine_pids, fake, in_threads, kill, models, real, state,
                      wait_for, wait_state)
 
 
@@ -173,3 +173,47 @@ def test_the_keeper_killed(start):
     # Before the daemon knows, a dying engine may still take a connection: that one gets 502.
     wait_for("the daemon to know", lambda: models(daemon)["a"]["state"] not in ("idle", "busy"))
     assert chat(daemon, "a").status == 200, "a new keeper serves"
+
+
+@pytest.mark.parametrize("how, said", [("--no-listen", "nobody listens at"), ("--other-place", "nobody listens at"),
+                                       ("--no-accept", "does not answer"), ("--bad-health", "no HTTP"),
+                                       ("--never-ready", "/health answered 503")])
+def test_an_engine_that_cannot_be_asked_is_ended_and_told_why(start, how, said):
+    daemon = start({"a": fake(args=how, stall_timeout="500ms"), "b": fake()})
+    answers = in_threads([lambda: chat(daemon, "a"), lambda: chat(daemon, "b")])
+    assert [a.status for a in answers] == [504, 200], answers
+    assert said in answers[0].error["message"], answers[0]
+    wait_for("its process to be gone", lambda: not engine_pids(daemon, "a"))
+
+
+def test_an_engine_that_goes_into_the_background_is_told_not_to(start):
+    daemon = start({"a": fake(load_ms=3000, args="--background")})
+    answer = chat(daemon, "a")
+    assert answer.status == 502 and "must not go into the background" in answer.error["message"], answer
+    wait_state(daemon, "a", "failed", "unloaded")  # and nothing of it is left: the end of every test looks
+
+
+def test_an_engine_that_dies_in_every_other_load_serves_all_the_same(start, tmp_path):
+    daemon = start({"a": fake(load_ms=60, args=f"--die-every-other {tmp_path}/turn"), "b": fake(footprint_mib=20)},
+                   limit_mib=30)
+    for _ in range(3):
+        for model in ("a", "b"):
+            answer = chat(daemon, model)
+            assert answer.status == 200, answer
+    assert len(decisions(daemon, "load_failed", "a")) == 3
+
+
+def test_an_engine_that_lies_about_its_health_gives_its_own_answer(start):
+    daemon = start({"a": fake(load_ms=1500, args="--lie-health")})
+    answer = chat(daemon, "a")
+    assert answer.status == 503 and answer.error["message"] == "Loading model", "the engine's own words, unchanged"
+    wait_for("it to have loaded", lambda: chat(daemon, "a").status == 200)
+
+
+def test_answers_that_are_no_http_are_told_and_the_next_is_served(start):
+    daemon = start({"a": fake(args="--bad-http")})
+    for stream in (False, True):
+        answer = chat(daemon, "a", stream=stream)
+        assert answer.status == 502 and answer.error["code"] == "engine_died", answer
+        assert "closed the connection without an answer" in answer.error["message"], answer
+    assert state(daemon, "a") == "idle", "it still answers its health: nobody ends it for this"

@@ -9,8 +9,10 @@
  *
  *   --load-ms N        time from start to ready
  *   --listen-late      the port opens only when ready
- *   --no-listen        it never opens
- *   --never-ready      /health stays 503
+ *   --no-listen        it never opens            --no-accept      it opens and nobody answers the door
+ *   --other-place      it opens elsewhere than it was told
+ *   --never-ready      /health stays 503         --lie-health     /health is 200 from the start
+ *   --bad-health       answers to /health are no HTTP
  *   --hang             a request for work is taken and never answered
  *   --hang-health N    so are the first N for /health
  *   --anon-mib N       memory touched while loading
@@ -20,6 +22,8 @@
  *   --die-at WHERE     start, loading, idle (100 ms after ready), midstream, or nth with --nth N
  *   --die-status N     exit status (1)            --die-signal N   die of a signal instead
  *   --die-line TEXT    printed on standard error before
+ *   --die-every-other FILE   in the middle of every other load; FILE remembers
+ *   --background       a child goes on while loading, the parent exits 0
  *   --ignore-term      --ignore-first-term        --slow-stop MS
  *   --log-flood MIB    printed while loading      --long-line MIB  one line without an end
  *   --fork-child       a child in an own session that sleeps for ever
@@ -28,6 +32,7 @@
  *   --print-heads      each line of a request's head, on standard error
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -55,7 +60,8 @@ struct options {
 	long port, load_ms, anon_mib, request_mib, chunks, chunk_ms, first_ms, nth, die_status, die_signal;
 	long slow_stop, log_flood, long_line, status, context, slots, hang_health;
 	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
-	bool fork_child, bad_http, print_heads;
+	bool fork_child, bad_http, print_heads, no_accept, other_place, lie_health, bad_health, background;
+	const char *die_every_other;
 };
 
 struct number_flag {
@@ -76,7 +82,7 @@ static const struct number_flag number_flags[] = {
 
 static const struct number_flag text_flags[] = {
 	NUMBER("--host", host), NUMBER("--die-at", die_at), NUMBER("--die-line", die_line),
-	NUMBER("--alias", alias),
+	NUMBER("--alias", alias), NUMBER("--die-every-other", die_every_other),
 };
 
 static const struct number_flag bool_flags[] = {
@@ -84,7 +90,9 @@ static const struct number_flag bool_flags[] = {
 	NUMBER("--never-ready", never_ready), NUMBER("--hang", hang), NUMBER("--ignore-term", ignore_term),
 	NUMBER("--ignore-first-term", ignore_first_term),
 	NUMBER("--fork-child", fork_child), NUMBER("--bad-http", bad_http),
-	NUMBER("--print-heads", print_heads),
+	NUMBER("--print-heads", print_heads), NUMBER("--no-accept", no_accept),
+	NUMBER("--other-place", other_place), NUMBER("--lie-health", lie_health),
+	NUMBER("--bad-health", bad_health), NUMBER("--background", background),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -347,6 +355,10 @@ static bool look(int fd, const char *path)
 	if (strcmp(path, "/health") == 0 || strcmp(path, "/v1/health") == 0) {
 		if (++healths <= options.hang_health)
 			return wait_with_peer(fd, -1);
+		if (options.bad_health)
+			return send_text(fd, "SSH-2.0-not a web server\r\n") && false;
+		if (options.lie_health)
+			return reply(fd, 200, "application/json", "{\"status\":\"ok\"}");
 		return reply(fd, ready ? 200 : 503, "application/json", ready ? "{\"status\":\"ok\"}" : loading);
 	}
 	if (strncmp(path, "/slots", 6) == 0) {
@@ -422,13 +434,13 @@ static int listen_unix(const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s%s", path, options.other_place ? ".other" : "");
 	return bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -1 : fd;
 }
 
 static int listen_tcp(void)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)options.port) };
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(options.other_place ? 0 : (uint16_t)options.port) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int one = 1;
 
@@ -447,6 +459,8 @@ static void *server_main(void *unused)
 		        options.port);
 		_exit(1);
 	}
+	while (options.no_accept)
+		pause();
 	for (;;) {
 		int fd = accept(server, NULL, NULL);
 		pthread_t thread;
@@ -478,12 +492,21 @@ static void on_term(int number)
 	_exit(terms > 1 ? 1 : 0);
 }
 
+/* Removes the file that its predecessor left, or leaves one. */
+static bool is_a_turn_to_die(void)
+{
+	if (!options.die_every_other || unlink(options.die_every_other) == 0)
+		return false;
+	int fd = open(options.die_every_other, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	return fd >= 0 && close(fd) == 0;
+}
+
 static void load(void)
 {
 	static char line[1024];
 
 	pause_ms(options.load_ms / 2);
-	if (dies_at("loading"))
+	if (dies_at("loading") || is_a_turn_to_die())
 		die();
 	memset(line, '.', sizeof(line) - 1);
 	for (long i = 0; i < options.long_line * 1024; i++)
@@ -509,6 +532,10 @@ int main(int argc, char **argv)
 		setsid();
 		for (;;)
 			pause();
+	}
+	if (options.background && fork() != 0) {
+		pause_ms(50);
+		_exit(0);
 	}
 	if (!options.listen_late)
 		start_server();
