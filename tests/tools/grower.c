@@ -7,7 +7,7 @@
  * prints it. Its memory is a file of its own that nobody has mapped, as a driver's buffers
  * are: in no process's RSS, so the OOM killer would not choose it. --pages: ordinary pages.
  */
-#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
