@@ -165,7 +165,7 @@ struct api *api_new(const struct api_options *options, const struct api_host *ho
 	list_init(&api->log_followers);
 	list_init(&api->commands);
 	list_init(&api->queries);
-	list_init(&api->reloads);
+	list_init(&api->waiting);
 	past_init(&api->past);
 	metrics_init(&api->metrics, (uint32_t)host->conf(host->ctx)->limit_models);
 	return api;
@@ -179,7 +179,7 @@ void api_free(struct api *api)
 	logs_end(api);
 	commands_end(api);
 	queries_end(api);
-	reloads_end(api);
+	callers_end(api);
 	past_release(&api->past);
 	metrics_release(&api->metrics);
 	free(api);

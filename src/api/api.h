@@ -13,6 +13,7 @@
 #include "gateway/call.h"
 #include "gateway/gateway.h"
 #include "gateway/ticket.h"
+#include "probe/programs.h"
 #include "probe/sample.h"
 #include "probe/topology.h"
 #include "store/store.h"
@@ -67,6 +68,13 @@ struct api_host {
 	 * called once, but not any more where the daemon closes.
 	 */
 	void (*reload)(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
+	/*
+	 * Who else is on the machine, by program; done() tells it on the loop's thread, later or within
+	 * the call; once, but not any more where the daemon closes.
+	 */
+	void (*programs)(void *ctx, void (*done)(void *arg, const struct programs *programs), void *arg);
+	/* What `model` leaves behind each time that it is loaded, and over how many times; 0: nothing. */
+	int64_t (*leak)(void *ctx, uint32_t model, uint32_t *out_cycles);
 	/* arbiter_plan() with the shell's scratch. */
 	bool (*plan)(void *ctx, uint32_t model, struct plan *out);
 	/* gateway_each() and gateway_cancel(). */

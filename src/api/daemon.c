@@ -45,26 +45,74 @@ void handle_calibration(struct api *api, struct call *call, const char *name)
 	api_reply(call, 200, calibration_json(&calibration));
 }
 
-void handle_memory(struct api *api, struct call *call, const char *name)
+/* A caller whose answer is still awaited. */
+struct waiting {
+	struct list node;
+	struct api *api;
+	struct call *call; /* NULL: nobody waits any more */
+};
+
+static void on_caller_gone(void *ctx, struct call *call)
 {
+	struct waiting *waiting = ctx;
+
+	(void)call;
+	waiting->call = NULL;
+}
+
+static struct waiting *wait_with(struct api *api, struct call *call)
+{
+	struct waiting *waiting = xmalloc(sizeof(*waiting));
+
+	waiting->api = api;
+	waiting->call = call;
+	list_append(&api->waiting, &waiting->node);
+	call_on_gone(call, on_caller_gone, waiting);
+	return waiting;
+}
+
+/* The caller, to be answered now; NULL where it has left. */
+static struct call *end_waiting(struct waiting *waiting)
+{
+	struct call *call = waiting->call;
+
+	list_remove(&waiting->node);
+	free(waiting);
+	if (call)
+		call_on_gone(call, NULL, NULL);
+	return call;
+}
+
+static void on_programs(void *arg, const struct programs *programs)
+{
+	struct api *api = ((struct waiting *)arg)->api;
+	struct call *call = end_waiting(arg);
 	const struct conf *conf = api->host.conf(api->host.ctx);
-	const struct topology *topology = api->host.topology(api->host.ctx);
 	struct api_now now;
 
-	(void)name;
-	if (!topology) {
-		call_error(call, 503, "no_sample", "the machine's memory was not read yet", NULL);
+	if (!call)
 		return;
-	}
 	api->host.now(api->host.ctx, &now);
 	json_t *json = memory_json(&(struct memory_input){
 		.arbiter = api->host.arbiter(api->host.ctx),
-		.topology = topology,
+		.topology = api->host.topology(api->host.ctx),
+		.programs = programs,
+		.leak = api->host.leak,
+		.leak_ctx = api->host.ctx,
 		.baseline_bytes = now.baseline_bytes,
 		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
 	});
 	json_object_set_new(json, "sampled_at_ms", json_integer(api_epoch_ms(api, now.sampled_at_us)));
 	api_reply(call, 200, json);
+}
+
+void handle_memory(struct api *api, struct call *call, const char *name)
+{
+	(void)name;
+	if (!api->host.topology(api->host.ctx))
+		call_error(call, 503, "no_sample", "the machine's memory was not read yet", NULL);
+	else
+		api->host.programs(api->host.ctx, on_programs, wait_with(api, call));
 }
 
 void handle_config(struct api *api, struct call *call, const char *name)
@@ -83,36 +131,13 @@ void handle_config(struct api *api, struct call *call, const char *name)
 	buf_release(&text);
 }
 
-/* A reload whose answer is awaited. */
-struct reload {
-	struct list node;
-	struct call *call; /* NULL: nobody waits any more */
-};
-
-static void end_reload(struct reload *reload)
-{
-	list_remove(&reload->node);
-	free(reload);
-}
-
-static void on_caller_gone(void *ctx, struct call *call)
-{
-	struct reload *reload = ctx;
-
-	(void)call;
-	reload->call = NULL;
-}
-
 static void on_reloaded(void *arg, int code, struct str report)
 {
-	struct reload *reload = arg;
-	struct call *call = reload->call;
+	struct call *call = end_waiting(arg);
 	struct buf problems = BUF_INIT;
 
-	end_reload(reload);
 	if (!call)
 		return;
-	call_on_gone(call, NULL, NULL);
 	if (code < 0) {
 		buf_append_str(&problems, report);
 		call_error(call, 400, "bad_configuration", buf_cstr(&problems), "cotenant check");
@@ -124,17 +149,12 @@ static void on_reloaded(void *arg, int code, struct str report)
 
 void handle_reload(struct api *api, struct call *call, const char *name)
 {
-	struct reload *reload = xmalloc(sizeof(*reload));
-
 	(void)name;
-	reload->call = call;
-	list_append(&api->reloads, &reload->node);
-	call_on_gone(call, on_caller_gone, reload);
-	api->host.reload(api->host.ctx, on_reloaded, reload);
+	api->host.reload(api->host.ctx, on_reloaded, wait_with(api, call));
 }
 
-void reloads_end(struct api *api)
+void callers_end(struct api *api)
 {
-	while (!list_is_empty(&api->reloads))
-		end_reload(LIST_ENTRY(api->reloads.next, struct reload, node));
+	while (!list_is_empty(&api->waiting))
+		end_waiting(LIST_ENTRY(api->waiting.next, struct waiting, node));
 }

@@ -24,7 +24,7 @@ struct api {
 	struct list log_followers;
 	struct list commands;  /* loads, unloads, stops that wait for a verdict */
 	struct list queries;   /* history on the store's thread */
-	struct list reloads;   /* whose callers wait for what came of them */
+	struct list waiting;   /* callers whose answers need time */
 	uint32_t follower_count, log_follower_count;
 };
 
@@ -86,6 +86,6 @@ void logs_end(struct api *api);                                        /* logs.c
 bool commands_cancel(struct api *api, uint64_t sequence);              /* command.c */
 void commands_end(struct api *api);                                    /* command.c */
 void queries_end(struct api *api);                                     /* history.c */
-void reloads_end(struct api *api);                                     /* daemon.c */
+void callers_end(struct api *api); /* daemon.c */
 
 #endif

@@ -20,6 +20,8 @@ struct memory_input {
 	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
 	const struct topology *topology; /* never NULL; its pools are the arbiter's */
 	const struct programs *programs; /* NULL: nobody looked who else is there */
+	int64_t (*leak)(void *ctx, uint32_t model, uint32_t *out_cycles); /* api_host.leak, or NULL */
+	void *leak_ctx;
 	int64_t baseline_bytes; /* of system RAM; -1 = not known: the reading's own use is taken */
 	int64_t limit_bytes;    /* memory.limit; INT64_MAX = none */
 };

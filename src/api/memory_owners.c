@@ -111,14 +111,37 @@ static json_t *owners_of_reading(const struct memory_input *in)
 	return owners;
 }
 
+/* What stays behind each time: a line of foreign use, with its owner. */
+static void add_slopes(const struct memory_input *in, json_t *owners, struct rest *rest)
+{
+	struct model_view model;
+
+	for (uint32_t i = 0; in->leak && i < arbiter_models(in->arbiter); i++) {
+		int64_t bytes[POOLS_KNOWN_MAX] = { 0 };
+		uint32_t cycles = 0;
+		int64_t each = in->leak(in->leak_ctx, i, &cycles);
+		if (each <= 0 || !arbiter_model(in->arbiter, i, &model))
+			continue;
+		bytes[0] = take(rest, 0, each * cycles);
+		json_t *owner = add_owner(owners, "leak", model.spec->name, 0, bytes[0]);
+		add_by_pool(in, owner, bytes);
+		json_object_set_new(owner, "bytes_per_cycle", json_integer(each));
+		json_object_set_new(owner, "cycles", json_integer(cycles));
+	}
+}
+
 static void add_instances(const struct memory_input *in, json_t *owners)
 {
 	struct model_view model;
 
 	for (uint32_t i = 0; i < arbiter_models(in->arbiter); i++)
-		if (arbiter_model(in->arbiter, i, &model) && !id_is_none(model.instance))
-			add_owner(owners, "instance", model.spec->name, model.claim_bytes,
-			          model.measured_bytes);
+		if (arbiter_model(in->arbiter, i, &model) && !id_is_none(model.instance)) {
+			int64_t bytes[POOLS_KNOWN_MAX] = { 0 };
+			for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+				bytes[pool] = amount_in_pool(&model.measured, pool);
+			add_by_pool(in, add_owner(owners, "instance", model.spec->name, model.claim_bytes,
+			                          model.measured_bytes), bytes);
+		}
 }
 
 json_t *memory_owners_json(const struct memory_input *in, int64_t baseline_bytes)
@@ -134,11 +157,13 @@ json_t *memory_owners_json(const struct memory_input *in, int64_t baseline_bytes
 		arbiter_pool(in->arbiter, i, &pool);
 		other.bytes[i] = pool.foreign_bytes;
 	}
-	base.bytes[0] = take(&other, 0, baseline_bytes);
-	add_rest(in, owners, "system", "baseline", &base);
+	/* Who has a name comes first: they were there, most of them, when the baseline was learned. */
+	add_slopes(in, owners, &other);
 	if (in->programs)
 		add_programs(in, owners, &other);
 	add_leak(in, owners, &other);
+	base.bytes[0] = take(&other, 0, baseline_bytes);
+	add_rest(in, owners, "system", "baseline", &base);
 	add_rest(in, owners, "foreign", "other programs", &other);
 	add_instances(in, owners);
 	return owners;

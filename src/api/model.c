@@ -32,11 +32,25 @@ static enum fits rough_fit(const struct api *api, const struct model_view *model
 
 	if (!id_is_none(model->instance) || arbiter_pools(arbiter) == 0)
 		return FITS_NOW;
-	arbiter_pool(arbiter, 0, &pool);
+	const struct topology *topology = api->host.topology(api->host.ctx);
+	arbiter_pool(arbiter, topology ? topology_default_pool(topology) : 0, &pool);
 	if (model->load_peak_bytes <= pool.free_bytes)
 		return FITS_NOW;
 	return amount_total(&model->spec->lower) <= pool.free_bytes + pool.held_bytes ? FITS_AFTER_EVICTION
 	                                                                              : FITS_NEVER;
+}
+
+/* Where there are several pools: how much of each. */
+static void add_by_pool(const struct api *api, json_t *json, const char *key, const struct amount *amount)
+{
+	const struct topology *topology = api->host.topology(api->host.ctx);
+
+	if (!topology || topology->pools < 2)
+		return;
+	json_t *by_pool = json_object();
+	for (uint32_t pool = 0; pool < topology->pools; pool++)
+		json_object_set_new(by_pool, topology->pool[pool].name, json_integer(amount_in_pool(amount, pool)));
+	json_object_set_new(json, key, by_pool);
 }
 
 static bool is_at_work(const struct model_view *model)
@@ -130,6 +144,8 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
+	add_by_pool(api, json, "by_pool", &model->measured);
+	add_by_pool(api, json, "claim_by_pool", &model->claim);
 	json_object_set_new(json, "running", json_integer(model->running));
 	json_object_set_new(json, "queued", json_integer(model->queued));
 	json_object_set_new(json, "growths", json_integer(0));

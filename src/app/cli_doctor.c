@@ -85,7 +85,7 @@ static int examine(const char *root, const char *record, struct findings *findin
 	int code = topology_find(root, topology, &err);
 
 	if (code == 0) {
-		programs_read(root, topology, programs);
+		programs_read(root, topology, NULL, programs);
 		doctor_examine(root, topology, programs, findings);
 		*topology_is = topology_name(topology->kind);
 		if (record)

@@ -27,7 +27,7 @@ static int read_machine(const char *root, json_t **out)
 	int code = topology_find(root, topology, &err);
 
 	if (code == 0) {
-		programs_read(root, topology, programs);
+		programs_read(root, topology, NULL, programs);
 		*out = memory_json(&(struct memory_input){ .topology = topology,
 		                                           .programs = programs,
 		                                           .baseline_bytes = -1,

@@ -256,6 +256,7 @@ int shell_make_arbiter(struct shell *shell, struct err *err)
 	shell->instance_capacity = shell->limits.instances;
 	shell->instances = xcalloc(shell->instance_capacity, sizeof(*shell->instances));
 	shell->last_error = xcalloc(shell->limits.models, sizeof(*shell->last_error));
+	shell->leaks = xcalloc(shell->limits.models, sizeof(*shell->leaks));
 	return 0;
 }
 
@@ -264,6 +265,7 @@ void shell_free_arbiter(struct shell *shell)
 	free(shell->queue);
 	free(shell->deferred);
 	free(shell->last_error);
+	free(shell->leaks);
 	free(shell->instances);
 	free(shell->actions.items);
 	munmap(shell->arbiter, arbiter_bytes(&shell->limits));

@@ -9,8 +9,10 @@
 #include "api/api.h"
 #include "app/catalogue.h"
 #include "app/dirs.h"
+#include "app/leaks.h"
 #include "app/recorder.h"
 #include "app/sampler.h"
+#include "base/list.h"
 #include "conf/conf.h"
 #include "core/arbiter.h"
 #include "engine/supervisor.h"
@@ -41,6 +43,7 @@ struct instance_row {
 	const struct conf *conf; /* that it was started under */
 	bool live;
 	bool gone;                          /* its group ended: samples say so */
+	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	char file[DIR_PATH_MAX];            /* the mapped model file, for the probe */
 };
@@ -97,6 +100,11 @@ struct shell {
 	struct instance_row *instances;
 	uint32_t instance_capacity;
 	uint32_t instances_used; /* rows beyond were never live */
+	struct leak *leaks;      /* per model */
+	struct programs *programs; /* who else is there, as somebody last asked */
+	int64_t programs_at_us;    /* 0 = never */
+	bool programs_looking;
+	struct list programs_askers;
 	char (*last_error)[512]; /* per model: what its last failure said */
 
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */
@@ -192,6 +200,14 @@ void shell_calibration(const struct shell *shell, struct calibration *out);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);
+
+/* What nobody's anonymous memory is: drivers' pages, files in tmpfs, the kernel's own. -1 = not known. */
+int64_t shell_unowned_bytes(const struct shell *shell);
+
+/* shell_programs.c: see api_host.programs. */
+void shell_open_programs(struct shell *shell);
+void shell_close_programs(struct shell *shell); /* after the loop has ended */
+void shell_ask_programs(void *ctx, void (*done)(void *arg, const struct programs *programs), void *arg);
 
 /* shell_pressure.c: how near the memory is to running out. */
 void shell_judge_pressure(struct shell *shell, const struct sample *sample,

@@ -34,6 +34,7 @@ static void spawn(struct shell *shell, const struct action *action)
 		                      .model = action->model,
 		                      .conf = shell->conf,
 		                      .live = true,
+		                      .unowned_bytes = shell_unowned_bytes(shell),
 		                      .spawned_at_us = shell_now_us() };
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));
@@ -95,11 +96,30 @@ static void keep_learned(struct shell *shell)
 			                   &rows[i], sizeof(rows[i]));
 }
 
+static void note_leak(struct shell *shell, const struct instance_row *row)
+{
+	int64_t unowned = shell_unowned_bytes(shell);
+	struct leak *leak = &shell->leaks[row->model];
+	bool leaked = leak_slope_bytes(leak) > 0;
+	char each[UNITS_TEXT];
+
+	if (row->unowned_bytes < 0 || unowned < 0)
+		return;
+	leak_add(leak, unowned - row->unowned_bytes);
+	if (!leaked && leak_slope_bytes(leak) > 0)
+		log_warn("%s leaves %s behind each time that it is loaded; try: cotenant memory",
+		         shell->conf->models[row->model].name, units_size(each, leak_slope_bytes(leak)));
+}
+
 static void release_row(struct shell *shell, uint64_t sequence)
 {
-	for (uint32_t i = 0; i < shell->instances_used; i++)
-		if (shell->instances[i].live && shell->instances[i].sequence == sequence)
-			shell->instances[i].live = false;
+	for (uint32_t i = 0; i < shell->instances_used; i++) {
+		struct instance_row *row = &shell->instances[i];
+		if (!row->live || row->sequence != sequence)
+			continue;
+		note_leak(shell, row);
+		row->live = false;
+	}
 }
 
 static void keep_decision(struct shell *shell, const struct decision *decision)

@@ -295,6 +295,15 @@ static void api_pin(void *ctx, uint32_t model, bool pin)
 	shell_push(ctx, &event);
 }
 
+static int64_t api_leak(void *ctx, uint32_t model, uint32_t *out_cycles)
+{
+	struct shell *shell = ctx;
+	const struct leak *leak = &shell->leaks[model];
+
+	*out_cycles = leak->cycles < LEAK_CYCLES ? leak->cycles : LEAK_CYCLES;
+	return leak_slope_bytes(leak);
+}
+
 static bool api_plan(void *ctx, uint32_t model, struct plan *out)
 {
 	return shell_plan(ctx, model, out);
@@ -373,6 +382,8 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.gone = api_gone,
 		.pin = api_pin,
 		.reload = shell_reload,
+		.programs = shell_ask_programs,
+		.leak = api_leak,
 		.plan = api_plan,
 		.requests = api_requests,
 		.cancel = api_cancel,

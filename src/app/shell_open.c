@@ -391,6 +391,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 		return err->code;
 	open_api(shell);
 	open_signals(shell);
+	shell_open_programs(shell);
 	shell_start_turns(shell);
 	shell_watch_stalls(shell);
 
@@ -478,6 +479,7 @@ static void tear_down(struct shell *shell)
 	supervisor_free(shell->supervisor);
 	close_handles(shell);
 	uv_run(&shell->loop, UV_RUN_DEFAULT);
+	shell_close_programs(shell);
 	tickets_free(shell->tickets);
 	if (shell->recorder)
 		recorder_close(shell->recorder);

@@ -36,6 +36,16 @@ static uint32_t sample_owners(void *ctx, struct sampler_owner *out, uint32_t cap
 	return add_owners(ctx, false, out, count, capacity);
 }
 
+int64_t shell_unowned_bytes(const struct shell *shell)
+{
+	const struct sample *sample = &shell->sample;
+	int64_t bytes = sample->unreclaimable_bytes - sample->anon_bytes - sample->hot_file_bytes;
+
+	for (uint32_t i = 0; i < sample->owners; i++)
+		bytes -= sample->owner[i].gpu_bytes[0];
+	return bytes > 0 ? bytes : -1;
+}
+
 static void push_measured(struct shell *shell, const struct sampler_owner *asked,
                           const struct sample_owner *found)
 {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "probe/gpu_use.h"
 #include "probe/lines.h"
+#include "probe/process.h"
 
 enum { PROCESSES_MOST = 65536 };
 
@@ -106,7 +107,20 @@ static int heavier_first(const void *left, const void *right)
 	return x != y ? (x < y ? 1 : -1) : strcmp(a->name, b->name);
 }
 
-int programs_read(const char *root, const struct topology *topology, struct programs *out)
+static bool is_skipped(const char *root, const struct programs_skip *skip, pid_t pid)
+{
+	struct process process;
+
+	if (!skip || process_read(root, pid, &process) < 0)
+		return false;
+	for (uint32_t i = 0; i < skip->count; i++)
+		if (pid == skip->group[i] || process.pgid == skip->group[i] || process.session == skip->group[i])
+			return true;
+	return false;
+}
+
+int programs_read(const char *root, const struct topology *topology, const struct programs_skip *skip,
+                  struct programs *out)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
@@ -123,7 +137,8 @@ int programs_read(const char *root, const struct topology *topology, struct prog
 	use = xmalloc(sizeof *use);
 	gpu_use_open(use, root, topology);
 	for (int i = 0; i < PROCESSES_MOST && (entry = readdir(folder)); i++)
-		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX)
+		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX &&
+		    !is_skipped(root, skip, (pid_t)pid))
 			add_process(root, out, use, (pid_t)pid);
 	closedir(folder);
 	out->gpu_unreadable = use->refused;

@@ -1,6 +1,8 @@
 #ifndef PROBE_PROGRAMS_H
 #define PROBE_PROGRAMS_H
 
+#include <sys/types.h>
+
 #include "probe/topology.h"
 
 /*
@@ -29,8 +31,17 @@ struct programs {
 	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* of all */
 };
 
-/* 0, or a negative errno where not even /proc can be listed; then there are none. */
-int programs_read(const char *root, const struct topology *topology, struct programs *out);
+/* Processes, their groups and sessions that are left out. */
+enum { PROGRAMS_SKIP_MAX = 128 };
+
+struct programs_skip {
+	pid_t group[PROGRAMS_SKIP_MAX];
+	uint32_t count;
+};
+
+/* `skip` may be NULL. 0, or a negative errno where not even /proc can be listed; then there are none. */
+int programs_read(const char *root, const struct topology *topology, const struct programs_skip *skip,
+                  struct programs *out);
 
 /* Bytes in a driver's pools that no process owns, as one reading tells; 0 = none, -1 = nobody can
  * tell. */

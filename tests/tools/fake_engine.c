@@ -17,6 +17,7 @@
  *   --hang-health N    so are the first N for /health
  *   --anon-mib N       memory touched while loading
  *   --request-mib N    memory touched by each request, kept until its end
+ *   --leave-mib N      a file in /dev/shm that stays when it has ended
  *   --chunks N         words of an answer (8)     --chunk-ms N   time before each (1)
  *   --first-ms N       time before the first
  *   --die-at WHERE     start, loading, idle (100 ms after ready), midstream, or nth with --nth N
@@ -58,7 +59,7 @@ struct options {
 	const char *die_line;
 	const char *alias;
 	long port, load_ms, anon_mib, request_mib, chunks, chunk_ms, first_ms, nth, die_status, die_signal;
-	long slow_stop, log_flood, long_line, status, context, slots, hang_health;
+	long leave_mib, slow_stop, log_flood, long_line, status, context, slots, hang_health;
 	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
 	bool fork_child, bad_http, print_heads, no_accept, other_place, lie_health, bad_health, background;
 	const char *die_every_other;
@@ -73,7 +74,8 @@ struct number_flag {
 
 static const struct number_flag number_flags[] = {
 	NUMBER("--port", port), NUMBER("--listen-port", port), NUMBER("--load-ms", load_ms), NUMBER("--anon-mib", anon_mib),
-	NUMBER("--request-mib", request_mib), NUMBER("--chunks", chunks), NUMBER("--chunk-ms", chunk_ms),
+	NUMBER("--request-mib", request_mib), NUMBER("--leave-mib", leave_mib),
+	NUMBER("--chunks", chunks), NUMBER("--chunk-ms", chunk_ms),
 	NUMBER("--first-ms", first_ms), NUMBER("--nth", nth), NUMBER("--die-status", die_status),
 	NUMBER("--die-signal", die_signal), NUMBER("--slow-stop", slow_stop),
 	NUMBER("--log-flood", log_flood), NUMBER("--long-line", long_line), NUMBER("--status", status),
@@ -166,6 +168,18 @@ static void *touch(long mib)
 	if (memory && madvise(memory, bytes, MADV_POPULATE_WRITE) < 0)
 		memset(memory, 1, bytes);
 	return memory;
+}
+
+static void leave(long mib)
+{
+	char path[64];
+
+	if (!mib)
+		return;
+	snprintf(path, sizeof(path), "/dev/shm/left-by-%d", (int)getpid());
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || posix_fallocate(fd, 0, mib << 20) != 0)
+		perror(path);
 }
 
 /* ---- one connection ---- */
@@ -515,6 +529,7 @@ static void load(void)
 	for (long i = 0; i < options.log_flood * 1024; i++)
 		fputs(line, stderr);
 	touch(options.anon_mib);
+	leave(options.leave_mib);
 	pause_ms(options.load_ms - options.load_ms / 2);
 }
 
