@@ -76,8 +76,13 @@ static int command(const struct launch_request *request, struct words *argv, str
 		return err_set(err, -EINVAL, "model '%s': sd-server needs a `file`", model->name);
 
 	words_add(argv, model->engine_path ? model->engine_path : "sd-server");
-	/* Where the parts lie in several files, `args` names the others and this one is the diffusion model. */
-	bool in_parts = args_have(&model->args, "--vae --clip_l --clip_g --t5xxl --llm");
+	/*
+	 * Where the parts lie in several files, `args` names the others and this one is the diffusion model.
+	 * A checkpoint that is whole may have another decoder all the same.
+	 */
+	bool whole = str_ends(str_from(model->file), ".safetensors") || str_ends(str_from(model->file), ".ckpt");
+	bool in_parts = args_have(&model->args, "--clip_l --clip_g --t5xxl --llm --qwen2vl") ||
+	                (args_have(&model->args, "--vae") && !whole);
 	words_add(argv, in_parts ? "--diffusion-model" : "-m");
 	words_add(argv, model->file);
 	words_add(argv, "--listen-ip");

@@ -176,6 +176,26 @@ static int add_companions(const struct conf_model *model, const struct estimate_
 	return code == 0 ? add_companion(draft, COMPANION_DRAFT, params, out, err) : code;
 }
 
+/* What sd-server loads beside its model's file, as the arguments name it. */
+static int estimate_sd(const struct conf_model *model, struct estimate *out, struct err *err)
+{
+	enum { PATHS_MAX = 32 };
+	static const char *const flags[] = {
+		"--vae", "--audio-vae", "--taesd", "--tae", "--clip_l", "--clip_g", "--clip_vision", "--t5xxl",
+		"--llm", "--llm_vision", "--qwen2vl", "--qwen2vl_vision", "--diffusion-model",
+		"--high-noise-diffusion-model", "--uncond-diffusion-model", "--control-net", "--photo-maker",
+		"--upscale-model", "--embeddings-connectors", "-m", "--model",
+	};
+	const char *paths[PATHS_MAX] = { model->file };
+	uint32_t count = 1;
+
+	for (size_t i = 0; i + 1 < model->args.count && count < PATHS_MAX; i++)
+		for (size_t f = 0; f < sizeof(flags) / sizeof(*flags); f++)
+			if (strcmp(model->args.items[i], flags[f]) == 0)
+				paths[count++] = model->args.items[i + 1];
+	return estimate_image(paths, count, out, err);
+}
+
 int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
                     struct estimate *out, struct err *err)
 {
@@ -186,6 +206,8 @@ int engine_estimate(const struct conf_model *model, int64_t context, int64_t slo
 	};
 
 	engine_estimate_params(model, context, slots, &params);
+	if (model->engine == CONF_ENGINE_SD_SERVER)
+		return estimate_sd(model, out, err);
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER)
 		return estimate_file(model->file, &params, out, err);
 	int code = engine_estimate_launch(model->file, &params, &given, out, err);

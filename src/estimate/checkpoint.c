@@ -1,17 +1,21 @@
 /*
- * Image models as safetensors: which parts a checkpoint holds, and what a
- * picture costs on top.
+ * Image models: which parts the files hold, and what a picture costs on top. All
+ * in one checkpoint, or the diffusion model, its text encoders and the decoder in
+ * a file each; as safetensors or as GGUF. Of any other form only its length counts.
  *
  * stable-diffusion.cpp keeps all parts in memory in the file's types (those it
  * cannot compute with become wider) and runs one after the other, so a picture
  * costs the largest of their buffers. Measured with an SD 1.x shape: 2,035 MiB
  * of weights, 2,078 resident after loading, 112 more for 128 x 128.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/str.h"
 #include "estimate/bounded.h"
 #include "estimate/forms.h"
+#include "estimate/gguf.h"
 #include "estimate/safetensors.h"
 
 enum {
@@ -36,7 +40,8 @@ static const struct {
 	[OTHER] = { "safetensors", 512, 0, 0, 1 },
 };
 
-struct parts {
+struct checkpoint {
+	int64_t file_bytes, missing_bytes;
 	int64_t bytes;             /* as they lie in memory */
 	int64_t elements;
 	int64_t type_bytes[3];     /* of 8, 16 and 32 bits: what the file mostly is */
@@ -58,28 +63,109 @@ static int64_t bytes_in_memory(const struct safetensor *tensor)
 	return tensor->bits == 64 ? tensor->bytes / 2 : tensor->bytes;
 }
 
-static void take(void *ctx, const struct safetensor *tensor)
+static void take_name(struct checkpoint *parts, struct str name)
 {
-	struct parts *parts = ctx;
-	struct str name = tensor->name;
-	size_t size = tensor->bits <= 8 ? 0 : tensor->bits == 16 ? 1 : 2;
-
-	parts->bytes = bounded_sum(parts->bytes, bytes_in_memory(tensor));
-	parts->elements = bounded_sum(parts->elements, tensor->elements);
-	parts->type_bytes[size] = bounded_sum(parts->type_bytes[size], tensor->bytes);
-	parts->type[size] = tensor->type;
-	parts->has_unet |= str_starts(name, "model.diffusion_model.");
+	parts->has_unet |= str_starts(name, "model.diffusion_model.") || str_starts(name, "input_blocks.") ||
+	                   str_starts(name, "down_blocks.");
 	parts->is_flux |= holds(name, "double_blocks.");
 	parts->is_sd3 |= holds(name, "joint_blocks.");
 	parts->has_two_encoders |= str_starts(name, "conditioner.embedders.1.");
 	parts->has_open_clip |= str_starts(name, "cond_stage_model.model.");
 	parts->has_vae |= str_starts(name, "first_stage_model.") || str_starts(name, "vae.");
 	parts->has_small_vae |= holds(name, "taesd");
-	if (parts->text_width == 0 && tensor->dimensions == 2 && str_ends(name, "attn2.to_k.weight"))
+}
+
+static void take_bytes(struct checkpoint *parts, int64_t in_memory, int64_t in_file, int64_t elements,
+                       size_t size, const char *type)
+{
+	parts->bytes = bounded_sum(parts->bytes, in_memory);
+	parts->elements = bounded_sum(parts->elements, elements);
+	parts->type_bytes[size] = bounded_sum(parts->type_bytes[size], in_file);
+	parts->type[size] = type;
+}
+
+static void take(void *ctx, const struct safetensor *tensor)
+{
+	struct checkpoint *parts = ctx;
+	size_t size = tensor->bits <= 8 ? 0 : tensor->bits == 16 ? 1 : 2;
+
+	take_bytes(parts, bytes_in_memory(tensor), tensor->bytes, tensor->elements, size, tensor->type);
+	take_name(parts, tensor->name);
+	if (parts->text_width == 0 && tensor->dimensions == 2 && str_ends(tensor->name, "attn2.to_k.weight"))
 		parts->text_width = tensor->extent[1];
 }
 
-static enum family family_of(const struct parts *parts)
+static int take_entry(void *ctx, const struct gguf_entry *entry, struct err *err)
+{
+	(void)ctx;
+	(void)entry;
+	(void)err;
+	return 0;
+}
+
+/* GGUF has the fastest dimension first. */
+static int take_gguf(void *ctx, const struct gguf_tensor *tensor, struct err *err)
+{
+	struct checkpoint *parts = ctx;
+	int64_t bits = tensor->type->block_bytes * 8 / tensor->type->block_elements;
+	(void)err;
+
+	take_bytes(parts, tensor->bytes, tensor->bytes, tensor->elements, bits < 16 ? 0 : bits == 16 ? 1 : 2,
+	           tensor->type->name);
+	take_name(parts, tensor->name);
+	if (parts->text_width == 0 && tensor->dimensions == 2 && str_ends(tensor->name, "attn2.to_k.weight"))
+		parts->text_width = tensor->extent[0];
+	return 0;
+}
+
+struct checkpoint *checkpoint_new(void)
+{
+	return xcalloc(1, sizeof(struct checkpoint));
+}
+
+static bool is_gguf(const struct byte_source *source)
+{
+	char magic[4];
+
+	return source->size >= sizeof(magic) && source->read(source->ctx, 0, magic, sizeof(magic)) == 0 &&
+	       memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+static int add_safetensors(struct checkpoint *parts, const struct byte_source *source, struct err *err)
+{
+	struct safetensors_summary summary = { 0 };
+	int code = safetensors_walk(source, take, parts, &summary, err);
+
+	parts->missing_bytes = bounded_sum(parts->missing_bytes, summary.missing_bytes);
+	return code;
+}
+
+static int add_gguf(struct checkpoint *parts, const struct byte_source *source, struct err *err)
+{
+	struct gguf_visitor visitor = { parts, take_entry, take_gguf };
+	struct gguf_summary summary = { 0 };
+	struct gguf_walk *walk = gguf_walk_new();
+	int code = gguf_walk_file(walk, source, &visitor, &summary, err);
+
+	free(walk);
+	parts->missing_bytes = bounded_sum(parts->missing_bytes, summary.missing_bytes);
+	return code;
+}
+
+int checkpoint_add(struct checkpoint *parts, const struct byte_source *source, struct err *err)
+{
+	int64_t size = bounded_sum((int64_t)source->size, 0);
+
+	parts->file_bytes = bounded_sum(parts->file_bytes, size);
+	if (is_gguf(source))
+		return add_gguf(parts, source, err);
+	if (form_of(source) == FORM_SAFETENSORS)
+		return add_safetensors(parts, source, err);
+	take_bytes(parts, size, size, 0, 1, "F16");
+	return 0;
+}
+
+static enum family family_of(const struct checkpoint *parts)
 {
 	if (parts->is_flux)
 		return FLUX;
@@ -92,7 +178,7 @@ static enum family family_of(const struct parts *parts)
 	return parts->has_unet ? SD1 : OTHER;
 }
 
-static int64_t picture_bytes(const struct parts *parts, enum family family)
+static int64_t picture_bytes(const struct checkpoint *parts, enum family family)
 {
 	int64_t pixels = families[family].side * families[family].side;
 	int64_t step = families[family].constant + pixels * families[family].by_pixel +
@@ -102,39 +188,44 @@ static int64_t picture_bytes(const struct parts *parts, enum family family)
 	return family == OTHER ? 0 : larger(step, decode);
 }
 
-int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err)
+void checkpoint_sum(const struct checkpoint *parts, struct estimate *out)
 {
-	struct parts parts = { 0 };
-	struct safetensors_summary summary;
+	enum family family = family_of(parts);
+	size_t most = parts->type_bytes[1] >= parts->type_bytes[0] ? 1 : 0;
 
 	memset(out, 0, sizeof(*out));
-	int code = safetensors_walk(source, take, &parts, &summary, err);
-	if (code < 0)
-		return code;
-	enum family family = family_of(&parts);
-	size_t most = parts.type_bytes[1] >= parts.type_bytes[0] ? 1 : 0;
-	if (parts.type_bytes[2] > parts.type_bytes[most])
+	if (parts->type_bytes[2] > parts->type_bytes[most])
 		most = 2;
 	str_copy(out->architecture, sizeof(out->architecture), str_from(families[family].name));
-	str_copy(out->quantisation, sizeof(out->quantisation), str_from(parts.type[most] ? parts.type[most] : "none"));
-	out->parameters = parts.elements;
-	out->file_bytes = (int64_t)source->size;
-	out->missing_bytes = summary.missing_bytes;
+	str_copy(out->quantisation, sizeof(out->quantisation), str_from(parts->type[most] ? parts->type[most] : "none"));
+	out->parameters = parts->elements;
+	out->file_bytes = parts->file_bytes;
+	out->missing_bytes = parts->missing_bytes;
 	str_copy(out->flags, sizeof(out->flags),
-	         str_from(summary.missing_bytes ? "incomplete"
+	         str_from(parts->missing_bytes ? "incomplete"
 	                  : family == OTHER     ? "unknown-architecture"
 	                  : families[family].side == 512 ? "picture-512x512" : "picture-1024x1024"));
-	out->host = (struct footprint){ .weights_bytes = parts.bytes,
-		                        .compute_bytes = picture_bytes(&parts, family),
+	out->host = (struct footprint){ .weights_bytes = parts->bytes,
+		                        .compute_bytes = picture_bytes(parts, family),
 		                        .overhead_bytes = PROGRAM_BYTES };
-	out->base_bytes = bounded_sum(parts.bytes, PROGRAM_BYTES);
+	out->base_bytes = bounded_sum(parts->bytes, PROGRAM_BYTES);
 	out->per_request_bytes = out->host.compute_bytes;
 	out->steady_bytes = out->host.total_bytes = bounded_sum(out->base_bytes, out->per_request_bytes);
 	out->peak_bytes = out->base_bytes;
 	out->sigma_bytes = bounded_sum(out->base_bytes / 33, out->per_request_bytes / 8);
 	out->upper_bytes = bounded_sum(out->steady_bytes, 2 * out->sigma_bytes);
-	out->lower_bytes = parts.bytes;
+	out->lower_bytes = parts->bytes;
 	out->confidence = family == OTHER ? 0.5 : 0.8;
 	out->source = ESTIMATE_FORMULA;
-	return 0;
+}
+
+int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err)
+{
+	struct checkpoint *parts = checkpoint_new();
+	int code = add_safetensors(parts, source, err);
+
+	parts->file_bytes = (int64_t)source->size;
+	checkpoint_sum(parts, out);
+	free(parts);
+	return code;
 }

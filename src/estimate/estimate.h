@@ -120,6 +120,12 @@ int estimate_file(const char *path, const struct estimate_params *params, struct
                   struct err *err);
 
 /*
+ * An image model: its file first, then those that its engine loads beside it (text
+ * encoders, the decoder, ...), each of any form. Errors name the file.
+ */
+int estimate_image(const char *const *paths, uint32_t count, struct estimate *out, struct err *err);
+
+/*
  * What an engine loads beside the model. Its share is added to `out`, which
  * holds the model's own; on an error `out` is as it was.
  */

@@ -22,7 +22,8 @@
 enum {
 	PARTS_MOST = 1024,       /* of a split model; the largest published have some 200 */
 	PART_DIGITS = 5,
-	PART_TAIL = sizeof "-00001-of-00002.gguf" - 1,
+	PART_TAIL = sizeof "-00001-of-00002" - 1,
+	INDEX_BYTES_MOST = 64 * 1024 * 1024,
 };
 
 struct part {
@@ -85,34 +86,33 @@ static bool five_digits(const char *text, uint32_t *out)
 	return true;
 }
 
-/* "x-00002-of-00007.gguf": its place and their number, as llama_split_path() writes them. */
-static bool is_split_name(const char *path, uint32_t *count)
+/* Where "-00002-of-00007.gguf" (or .safetensors) begins, as both worlds write it; NULL: it is no part. */
+static const char *split_tail(const char *path, uint32_t *count)
 {
-	size_t length = strlen(path);
+	const char *end = strrchr(path, '.');
 	uint32_t number = 0;
 
-	if (length <= PART_TAIL)
-		return false;
-	const char *tail = path + length - PART_TAIL;
-	return tail[0] == '-' && memcmp(tail + 6, "-of-", 4) == 0 && strcmp(tail + 15, ".gguf") == 0 &&
-	       five_digits(tail + 1, &number) && five_digits(tail + 10, count) && *count >= 1 &&
-	       number >= 1 && number <= *count;
+	if (!end || end - path <= PART_TAIL || (strcmp(end, ".gguf") != 0 && strcmp(end, ".safetensors") != 0))
+		return NULL;
+	const char *tail = end - PART_TAIL;
+	bool split = tail[0] == '-' && memcmp(tail + 6, "-of-", 4) == 0 && five_digits(tail + 1, &number) &&
+	             five_digits(tail + 10, count) && *count >= 1 && number >= 1 && number <= *count;
+	return split ? tail : NULL;
 }
 
-static int open_parts(const char *path, uint32_t count, struct part *parts, struct err *err)
+static int open_parts(const char *path, const char *tail, uint32_t count, struct part *parts, struct err *err)
 {
 	char name[PATH_MAX];
-	size_t length = strlen(path);
 
-	if (length >= sizeof name)
+	if (strlen(path) >= sizeof name)
 		return err_set(err, -ENAMETOOLONG, "%s", strerror(ENAMETOOLONG));
-	memcpy(name, path, length + 1);
+	snprintf(name, sizeof name, "%s", path);
 	for (uint32_t i = 0; i < count; i++) {
-		if (count > 1)
-			snprintf(name + length - PART_TAIL, PART_TAIL + 1, "-%05u-of-%05u.gguf",
-			         (i + 1) % 100000, count % 100000);
+		if (tail)
+			snprintf(name, sizeof name, "%.*s-%05u-of-%05u%s", (int)(tail - path), path,
+			         (i + 1) % 100000, count % 100000, tail + PART_TAIL);
 		int rc = open_part(name, &parts[i], err);
-		if (rc < 0 && count > 1)
+		if (rc < 0 && tail)
 			return err_wrap(err, "part %u of %u, '%s'", i + 1, count, name);
 		if (rc < 0)
 			return rc;
@@ -138,24 +138,94 @@ static int read_parts(struct part *parts, uint32_t count, const struct reading *
 	return rc;
 }
 
-static int read_path(const char *path, const char *what, const struct reading *reading, struct err *err)
+/*
+ * "model.safetensors.index.json" says which tensor lies in which of the parts, and
+ * the parts say by their names how many there are: the first name that is one is
+ * enough. It goes to `out` with the folder of the index; false: there is none.
+ */
+static bool part_of_index(const char *text, const char *index, char out[PATH_MAX])
 {
-	uint32_t count = 1;
+	const char *folder_end = strrchr(index, '/');
+	size_t folder = folder_end ? (size_t)(folder_end - index + 1) : 0;
+	uint32_t count;
 
-	if (!is_split_name(path, &count))
+	for (const char *at = text; (at = strstr(at, ".safetensors\"")); at++) {
+		const char *end = at + strlen(".safetensors"), *begin = at;
+		while (begin > text && begin[-1] != '"' && begin[-1] != '/' && begin[-1] != '\\')
+			begin--;
+		int length = begin > text && begin[-1] == '"'
+		                     ? snprintf(out, PATH_MAX, "%.*s%.*s", (int)folder, index, (int)(end - begin), begin)
+		                     : 0;
+		if (length > 0 && length < PATH_MAX && split_tail(out, &count))
+			return true;
+	}
+	return false;
+}
+
+static int follow_index(const char *index, char out[PATH_MAX], struct err *err)
+{
+	struct part part = { .fd = -1 };
+	int rc = open_part(index, &part, err);
+
+	if (rc == 0 && part.at_open.st_size > INDEX_BYTES_MOST)
+		rc = err_set(err, -EFBIG, "is no index: it has over %d MiB", INDEX_BYTES_MOST >> 20);
+	if (rc == 0) {
+		size_t size = (size_t)part.at_open.st_size;
+		char *text = xmalloc(size + 1);
+		rc = read_file(&part, 0, text, (uint32_t)size);
+		text[size] = '\0';
+		if (rc < 0)
+			err_set(err, rc, "%s", strerror(-rc));
+		else if (!part_of_index(text, index, out))
+			rc = err_set(err, -EBADMSG, "names no part as NAME-00001-of-00002.safetensors");
+		free(text);
+	}
+	if (part.fd >= 0)
+		close(part.fd);
+	return rc;
+}
+
+static bool is_index(const char *path)
+{
+	size_t length = strlen(path), tail = strlen(".safetensors.index.json");
+
+	return length > tail && strcmp(path + length - tail, ".safetensors.index.json") == 0;
+}
+
+static int read_parts_of(const char *path, const struct reading *reading, struct err *err)
+{
+	char named[PATH_MAX];
+	uint32_t count = 1;
+	int rc = 0;
+
+	if (is_index(path)) {
+		rc = follow_index(path, named, err);
+		path = named;
+	}
+	if (rc < 0)
+		return rc;
+	const char *tail = split_tail(path, &count);
+	if (!tail)
 		count = 1;
 	if (count > PARTS_MOST)
-		return err_set(err, -EFBIG, "%s '%s': over %d parts", what, path, PARTS_MOST);
+		return err_set(err, -EFBIG, "over %d parts", PARTS_MOST);
 	struct part *parts = xcalloc(count, sizeof *parts);
 	for (uint32_t i = 0; i < count; i++)
 		parts[i].fd = -1;
-	int rc = open_parts(path, count, parts, err);
+	rc = open_parts(path, tail, count, parts, err);
 	if (rc == 0)
 		rc = read_parts(parts, count, reading, err);
 	for (uint32_t i = 0; i < count; i++)
 		if (parts[i].fd >= 0)
 			close(parts[i].fd);
 	free(parts);
+	return rc;
+}
+
+static int read_path(const char *path, const char *what, const struct reading *reading, struct err *err)
+{
+	int rc = read_parts_of(path, reading, err);
+
 	return rc < 0 ? err_wrap(err, "%s '%s'", what, path) : 0;
 }
 
@@ -164,15 +234,29 @@ struct sizing {
 	struct estimate *out;
 };
 
+static int add_all(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
+{
+	int code = 0;
+
+	for (uint32_t i = 0; code == 0 && i < count; i++)
+		code = checkpoint_add(ctx, &sources[i], err);
+	return code;
+}
+
 static int read_model(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
 {
 	struct sizing *sizing = ctx;
-	enum model_form form = count == 1 ? form_of(&sources[0]) : FORM_GGUF;
+	enum model_form form = form_of(&sources[0]);
 
-	if (form == FORM_WHISPER)
+	if (form == FORM_WHISPER && count == 1)
 		return estimate_whisper(&sources[0], sizing->out, err);
-	if (form == FORM_SAFETENSORS)
-		return estimate_checkpoint(&sources[0], sizing->out, err);
+	if (form == FORM_SAFETENSORS) {
+		struct checkpoint *checkpoint = checkpoint_new();
+		int code = add_all(checkpoint, sources, count, err);
+		checkpoint_sum(checkpoint, sizing->out);
+		free(checkpoint);
+		return code;
+	}
 	return estimate_parts(sources, count, sizing->params, sizing->out, err);
 }
 
@@ -204,5 +288,19 @@ int estimate_companion(const char *path, enum companion kind, const struct estim
 	int rc = read_path(path, names[kind], &reading, err ? err : &own);
 	if (rc == 0)
 		estimate_join(out, &beside);
+	return rc;
+}
+
+int estimate_image(const char *const *paths, uint32_t count, struct estimate *out, struct err *err)
+{
+	struct checkpoint *checkpoint = checkpoint_new();
+	struct reading reading = { checkpoint, add_all };
+	struct err own;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = read_path(paths[i], i == 0 ? "model file" : "part", &reading, err ? err : &own);
+	checkpoint_sum(checkpoint, out);
+	free(checkpoint);
 	return rc;
 }

@@ -21,9 +21,14 @@ enum model_form form_of(const struct byte_source *source);
 int estimate_whisper(const struct byte_source *source, struct estimate *out, struct err *err);
 
 /*
- * An image model with all its parts in one file. What a picture takes on top is
- * said for the size that the family was made for (512 or 1024 a side).
+ * An image model, file by file; free() it. What a picture takes on top is said
+ * for the size that the family was made for (512 or 1024 a side).
  */
+struct checkpoint *checkpoint_new(void);
+int checkpoint_add(struct checkpoint *checkpoint, const struct byte_source *source, struct err *err);
+void checkpoint_sum(const struct checkpoint *checkpoint, struct estimate *out);
+
+/* One with all its parts in one file. */
 int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err);
 
 #endif

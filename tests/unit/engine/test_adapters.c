@@ -98,6 +98,9 @@ static void sd_server_is_told_its_parts(void **state)
 	assert_command("models: {image: {file: /m/sd.safetensors, args: \"--diffusion-fa\"}}\n",
 	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
 	               "sd-server -m /m/sd.safetensors --listen-ip 127.0.0.1 --listen-port 4711 --diffusion-fa");
+	assert_command("models: {image: {file: /m/sdxl.safetensors, args: \"--vae /m/ae\"}}\n",
+	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
+	               "sd-server -m /m/sdxl.safetensors --listen-ip 127.0.0.1 --listen-port 4711 --vae /m/ae");
 	assert_command("models: {image: {engine: sd-server, file: /m/flux.gguf, args: \"--vae /m/ae\"}}\n",
 	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
 	               "sd-server --diffusion-model /m/flux.gguf --listen-ip 127.0.0.1 --listen-port 4711 --vae /m/ae");

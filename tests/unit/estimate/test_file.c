@@ -141,11 +141,93 @@ static void a_split_model_is_summed_over_its_parts(void **state)
 	buf_release(&part[1]);
 }
 
+#define SHARD(name, bytes) "{\"" name "\":{\"dtype\":\"F16\",\"shape\":[" bytes "],\"data_offsets\":[0,400]}}"
+
+static void write_safetensors(const char *path, const char *header, size_t data)
+{
+	struct buf out = BUF_INIT;
+	size_t length = strlen(header);
+
+	for (int i = 0; i < 8; i++)
+		buf_append_char(&out, (char)(length >> 8 * i));
+	buf_append_str(&out, str_from(header));
+	for (size_t i = 0; i < data; i++)
+		buf_append_char(&out, 0);
+	write_file(path, buf_cstr(&out), buf_length(&out));
+	buf_release(&out);
+}
+
+static void an_index_of_safetensors_is_followed(void **state)
+{
+	static const char *const names[] = { "m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors" };
+	static const char index[] = "{\"metadata\":{\"total_size\":9},\"weight_map\":{"
+	                            "\"x\":\"../etc/m-00001-of-00009.safetensors\",\"y\":\"other.safetensors\","
+	                            "\"a\":\"m-00002-of-00002.safetensors\"}}";
+	struct estimate out;
+	struct err err = { 0 };
+
+	write_file(in(state, "m.safetensors.index.json"), index, sizeof index - 1);
+	write_safetensors(in(state, names[0]), SHARD("double_blocks.a", "200"), 400);
+	expect_refusal(in(state, "m.safetensors.index.json"), -ENOENT, names[1]);
+	write_safetensors(in(state, names[1]), SHARD("b", "200"), 300);
+	for (int i = 0; i < 3; i++) {
+		const char *path = in(state, i < 2 ? names[i] : "m.safetensors.index.json");
+		if (estimate_path(path, &out, &err) < 0)
+			fail_msg("%s", err.text);
+		assert_int_equal(out.host.weights_bytes, 800);
+		assert_int_equal(out.missing_bytes, 100);
+		assert_string_equal(out.architecture, "flux");
+	}
+	write_file(in(state, "m.safetensors.index.json"), "{}", 2);
+	expect_refusal(in(state, "m.safetensors.index.json"), -EBADMSG, "names no part");
+	write_file(in(state, "m.safetensors.index.json"), "", 0);
+	expect_refusal(in(state, "m.safetensors.index.json"), -EBADMSG, "names no part");
+	assert_int_equal(truncate(in(state, "m.safetensors.index.json"), INT64_C(1) << 40), 0);
+	expect_refusal(in(state, "m.safetensors.index.json"), -EFBIG, "over 64 MiB");
+	for (int i = 0; i < 2; i++)
+		unlink(in(state, names[i]));
+	unlink(in(state, "m.safetensors.index.json"));
+}
+
+/* The diffusion model as GGUF, an encoder as safetensors, a decoder of a form that nobody knows here. */
+static void an_image_model_in_parts_is_summed(void **state)
+{
+	char paths[3][256];
+	const char *list[3] = { paths[0], paths[1], paths[2] };
+	struct buf gguf = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	put_front(&gguf, 3, 1, 0);
+	uint64_t extent[] = { 64, 4 };
+	put_tensor(&gguf, "double_blocks.0.w", 2, extent, 0, 0);
+	for (int i = 0; i < 3; i++)
+		snprintf(paths[i], sizeof paths[i], "%s", in(state, (const char *const[]){ "d.gguf", "t.safetensors", "v.ckpt" }[i]));
+	write_file(paths[0], buf_cstr(&gguf), buf_length(&gguf));
+	write_safetensors(paths[1], SHARD("text.w", "200"), 400);
+	write_file(paths[2], paths, 100);
+	if (estimate_image(list, 3, &out, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(out.host.weights_bytes, 64 * 4 * 4 + 400 + 100);
+	assert_string_equal(out.architecture, "flux");
+	assert_true(out.per_request_bytes > 0);
+	assert_true(out.missing_bytes >= 64 * 4 * 4);
+	unlink(paths[1]);
+	assert_int_equal(estimate_image(list, 3, &out, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "part '"));
+	assert_non_null(strstr(err.text, "t.safetensors"));
+	unlink(paths[0]);
+	unlink(paths[2]);
+	buf_release(&gguf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_no_file_is_refused_without_waiting),
 		cmocka_unit_test(a_split_model_is_summed_over_its_parts),
+		cmocka_unit_test(an_index_of_safetensors_is_followed),
+		cmocka_unit_test(an_image_model_in_parts_is_summed),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
