@@ -210,6 +210,20 @@ static void count_speed(struct api *api, const struct exchange_end *end)
 	              streamed_us > whole_us / 10 ? streamed_us : whole_us);
 }
 
+/* A target that a set has for its first byte; one that never came, or came late, missed it. */
+static void count_begin(struct api *api, const struct exchange_end *end)
+{
+	const struct conf *conf = api->host.conf(api->host.ctx);
+	const struct conf_set *set = end->model < conf->model_count
+	                                     ? conf_set_of(conf, conf->models[end->model].name) : NULL;
+
+	if (!set || !set->first_byte_us || end->fail == FAIL_CLIENT_GONE || end->fail == FAIL_CANCELLED)
+		return;
+	metrics_begun(&api->metrics, end->model,
+	              end->first_byte_at_us ? end->first_byte_at_us - end->arrived_at_us : INT64_MAX,
+	              set->first_byte_us);
+}
+
 void api_on_request_end(struct api *api, const struct exchange_end *end)
 {
 	if (id_is_none(end->ticket) && end->model == MODEL_NONE) {
@@ -226,6 +240,7 @@ void api_on_request_end(struct api *api, const struct exchange_end *end)
 		histogram_add(&api->metrics.wait, end->dispatched_at_us - end->arrived_at_us);
 	if (end->first_byte_at_us)
 		histogram_add(&api->metrics.first_byte, end->first_byte_at_us - end->arrived_at_us);
+	count_begin(api, end);
 }
 
 uint64_t api_decision_of(const struct api *api, uint64_t request)

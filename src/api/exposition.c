@@ -305,6 +305,8 @@ void handle_metrics(struct api *api, struct call *call, const char *name)
 	put_requests(&page);
 	put_http(&page);
 	put_store(&page);
+	put_sets(api, call, &page.out);
+	put_pace(page.arbiter, &page.out);
 	call_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(&page.out));
 	buf_release(&page.out);
 }

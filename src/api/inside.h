@@ -76,6 +76,10 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 void api_no_request(struct call *call, const char *id);
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index);
 
+/* Further parts of /metrics. exposition_use.c */
+void put_sets(const struct api *api, const struct call *call, struct buf *out);
+void put_pace(const struct arbiter *arbiter, struct buf *out);
+
 /* Into the history, without waiting for it. keep.c */
 void keep_decision(struct api *api, const struct decision *decision);
 void keep_request(struct api *api, const struct past_request *row);

@@ -31,12 +31,16 @@ void metrics_init(struct metrics *metrics, uint32_t models)
 	histogram_init(&metrics->step, step_bounds, COUNT_OF(step_bounds));
 	metrics->outcome = xcalloc((size_t)models + 1, sizeof(*metrics->outcome));
 	metrics->tokens_per_s = xcalloc((size_t)models + 1, sizeof(*metrics->tokens_per_s));
+	metrics->begun = xcalloc((size_t)models + 1, sizeof(*metrics->begun));
+	metrics->begun_late = xcalloc((size_t)models + 1, sizeof(*metrics->begun_late));
 }
 
 void metrics_release(struct metrics *metrics)
 {
 	free(metrics->outcome);
 	free(metrics->tokens_per_s);
+	free(metrics->begun);
+	free(metrics->begun_late);
 	*metrics = (struct metrics){ 0 };
 }
 
@@ -58,6 +62,16 @@ void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail)
 
 	if (fail < FAIL_COUNT)
 		metrics->outcome[row][fail]++;
+}
+
+void metrics_begun(struct metrics *metrics, uint32_t model, int64_t us, int64_t target_us)
+{
+	if (model >= metrics->models)
+		return;
+	if (us > target_us)
+		metrics->begun_late[model]++;
+	else
+		metrics->begun[model]++;
 }
 
 void metrics_speed(struct metrics *metrics, uint32_t model, int64_t tokens, int64_t us)

@@ -35,6 +35,7 @@ struct metrics {
 	uint64_t (*outcome)[FAIL_COUNT]; /* by model, the last row for requests of none */
 	uint64_t endings[CAUSE_COUNT]; /* of engines that nobody told to end */
 	double *tokens_per_s;        /* by model: of its last answers; 0 = unknown */
+	uint64_t *begun, *begun_late; /* by model: answers with a first byte under its set's target, and past it */
 	uint32_t models;
 };
 
@@ -43,6 +44,9 @@ void metrics_release(struct metrics *metrics);
 void histogram_add(struct histogram *histogram, int64_t us);
 /* `model` beyond the table counts as none. */
 void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail);
+
+/* Its first byte came after so long; its set wants it within `target_us`. */
+void metrics_begun(struct metrics *metrics, uint32_t model, int64_t us, int64_t target_us);
 
 /* An answer of so many tokens was made in so long; what tells nothing (0 tokens, no time) is left out. */
 void metrics_speed(struct metrics *metrics, uint32_t model, int64_t tokens, int64_t us);

@@ -151,6 +151,8 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "growths", json_integer(0));
 	json_object_set_new(json, "last_used_at_ms", json_integer(api_epoch_ms(api, model->last_used_at_us)));
 	json_object_set_new(json, "pinned", json_boolean(model->pinned));
+	const struct conf_set *set = conf_set_of(api->host.conf(api->host.ctx), spec->name);
+	json_object_set_new(json, "set", json_name(set ? set->name : NULL));
 	json_object_set_new(json, "warm_bytes", json_integer(model->warm_bytes));
 
 	json_object_set_new(json, "instance", model->instance_sequence

@@ -42,6 +42,7 @@ static const char *because(uint32_t reason)
 		[REASON_MEASURE_FIRST] = "alone, to measure what it takes",
 		[REASON_STALLED] = "because its load made no progress",
 		[REASON_ALONE] = "alone, into the spread that is kept free",
+		[REASON_SET] = "with its set",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : "";
 }

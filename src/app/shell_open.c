@@ -194,6 +194,13 @@ static void make_countable(const struct shell *shell, struct amount *amount)
 			amount->bytes[pool][use] = countable(shell, amount->bytes[pool][use]);
 }
 
+/* The set that a model is in, by a number that stays the same over reloads; 0 = none. */
+static uint32_t set_number(const struct conf *conf, const char *model)
+{
+	const struct conf_set *set = conf_set_of(conf, model);
+	return set ? (uint32_t)str_hash(str_from(set->name)) | 1 : 0;
+}
+
 void shell_push_model(struct shell *shell, uint32_t model)
 {
 	struct event event = shell_event(EVENT_MODEL);
@@ -201,6 +208,7 @@ void shell_push_model(struct shell *shell, uint32_t model)
 
 	event.model.model = model;
 	*spec = shell->catalogue.rows[model].spec;
+	spec->set = set_number(shell->conf, shell->conf->models[model].name);
 	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
 		spec->flags |= MODEL_PRELOAD;
 	shell_place(shell, &shell->conf->models[model], spec);

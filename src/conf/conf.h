@@ -230,6 +230,9 @@ char *conf_find(const char *given);
  */
 int conf_resolve(const struct conf *conf, struct str name, struct buf *near);
 
+/* The set that a model is in; NULL: none. */
+const struct conf_set *conf_set_of(const struct conf *conf, const char *model);
+
 /* Print the effective configuration as YAML, secrets as "***". */
 void conf_print(const struct conf *conf, struct buf *out);
 /* ... as JSON. */

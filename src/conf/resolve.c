@@ -63,6 +63,15 @@ static int find_pattern(const struct conf *conf, struct str name)
 	return -1;
 }
 
+const struct conf_set *conf_set_of(const struct conf *conf, const char *model)
+{
+	for (size_t i = 0; i < conf->set_count; i++)
+		for (size_t j = 0; j < conf->sets[i].models.count; j++)
+			if (strcmp(conf->sets[i].models.items[j], model) == 0)
+				return &conf->sets[i];
+	return NULL;
+}
+
 struct near_name {
 	const char *name;
 	unsigned distance;

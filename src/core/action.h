@@ -105,6 +105,7 @@ enum reason {
 	REASON_MEASURE_FIRST,
 	REASON_STALLED,
 	REASON_ALONE,         /* a sole tenant may go to the reserve */
+	REASON_SET,           /* it comes and goes with another of its set */
 	REASON_COUNT,
 };
 

@@ -8,6 +8,7 @@
 #include "core/outbox.h"
 #include "core/place.h"
 #include "core/request.h"
+#include "core/set.h"
 
 /* After a critical moment nothing is loaded for so long. */
 enum { CALM_US = 60000000 };
@@ -40,6 +41,7 @@ static void remove_model(struct arbiter *a, struct model *model)
 	model->pin_command = 0;
 	model->preload = 0;
 	model_purge(a, model, FAIL_MODEL_REMOVED);
+	set_link(a, model->spec.set);
 	if (instance && instance->state == INSTANCE_LOADING)
 		unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
 	else if (instance && instance->state < INSTANCE_STOPPING)
@@ -68,8 +70,14 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		if (instance)
 			instance->outdated = 1;
 	}
+	uint32_t left = model->present ? model->spec.set : 0;
 	model->present = 1;
 	model->spec = *spec;
+	model->mate = 0;
+	if (left && left != spec->set)
+		set_link(a, left);
+	if (spec->set)
+		set_link(a, spec->set);
 	if (!had_preload || !(spec->flags & MODEL_PRELOAD))
 		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
 	model->load_failures = model->crashes = model->never_ready = 0;

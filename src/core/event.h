@@ -163,7 +163,7 @@ struct model_spec {
 	uint32_t engine_kind;        /* groups MODEL_SERIAL_LOAD */
 	uint32_t context_tokens;     /* per conversation, as launched */
 	uint32_t bandwidth_permille; /* how much it slows others while it runs; 0 = 1000 */
-	uint32_t unused;
+	uint32_t set;                /* those with the same number are used together; 0 = none */
 	int64_t unload_after_us;     /* idle time; -1 = never */
 	int64_t drain_timeout_us;
 	int64_t load_timeout_us;     /* without progress: the load is given up; -1 = never */

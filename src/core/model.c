@@ -165,7 +165,7 @@ struct amount model_lower(const struct model *model)
 bool model_stirs(const struct model *model)
 {
 	return model->instance || model->queue.count || model->unloads.count || model->preload ||
-	       model->purge;
+	       model->mate || model->purge;
 }
 
 static void link_stirring(struct arbiter *a, struct model *model)

@@ -72,6 +72,7 @@ const char *reason_name(enum reason reason)
 		[REASON_MEASURE_FIRST] = "measure_first",
 		[REASON_STALLED] = "stalled",
 		[REASON_ALONE] = "alone",
+		[REASON_SET] = "set",
 	};
 	return NAME_OF(names, reason);
 }

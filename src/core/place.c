@@ -10,6 +10,7 @@
 #include "core/policy.h"
 #include "core/regret.h"
 #include "core/request.h"
+#include "core/set.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -74,6 +75,9 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	want.measures = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
 	if (want.measures)
 		want.pinned = pinned_holders(a, model);
+	want.own_need = want.need;
+	want.own_sigma = want.sigma;
+	set_want(a, &want);
 	return want;
 }
 
@@ -114,9 +118,15 @@ bool place_never(const struct arbiter *a, const struct model *model, struct verd
 
 	outlook_now(a, &outlook);
 	outlook_at_baseline(a, &outlook);
-	INSTANCES_LIVE(a, i)
-		if (i->model == model_index(a, model) || !model_pinned(model_row(a, i->model)))
+	SET_MATES(a, model, mate) {
+		struct amount more = model_lower(mate);
+		amount_add(&lower, &more);
+	}
+	INSTANCES_LIVE(a, i) {
+		const struct model *other = model_row(a, i->model);
+		if (other == model || set_mates(model, other) || !model_pinned(other))
 			outlook_remove(&outlook, i);
+	}
 	*out = outlook_weigh(a, &outlook, &lower, NULL);
 	return !out->fits;
 }
@@ -190,7 +200,8 @@ static enum candidate candidate(const struct arbiter *a, const struct want *want
 {
 	const struct model *model = model_row(a, instance->model);
 
-	if (model == want->model || model_pinned(model) || is_leaving(instance))
+	if (model == want->model || model_pinned(model) || is_leaving(instance) ||
+	    (!want->measures && set_mates(model, want->model)) || set_holds(a, model, false))
 		return MAY_NOT_GO;
 	if (instance->state == INSTANCE_LOADING)
 		return model->queue.count ? MAY_NOT_GO : MAY_GO;
@@ -204,7 +215,7 @@ static enum candidate candidate(const struct arbiter *a, const struct want *want
 		return settled || drains ? MAY_BE_DRAINED : MAY_NOT_GO;
 	}
 	if (instance->state == INSTANCE_DRAINING || !model->queue.count || still)
-		return MAY_GO;
+		return set_holds(a, model, true) ? MAY_BE_DRAINED : MAY_GO;
 	return a->now >= instance->drain_not_before ? MAY_BE_DRAINED : MAY_NOT_GO;
 }
 
@@ -356,10 +367,13 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 		request_reject(a, want->head, &refusal);
 		return true;
 	}
-	INSTANCES_LIVE(a, i)
-		if (!is_leaving(i) && model_row(a, i->model) != want->model &&
-		    !model_pinned(model_row(a, i->model)))
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		bool stays = model == want->model || set_pinned(a, model) ||
+		             (!want->measures && set_mates(model, want->model));
+		if (!is_leaving(i) && !stays)
 			outlook_remove(&rest, i);
+	}
 	if (want->instance && (instance_busy(want->instance) || instance_settles(want->instance)))
 		return false;
 	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
@@ -480,12 +494,14 @@ void place_start_load(struct arbiter *a, const struct want *want, const struct v
 	decision.wait_us = want->head ? a->now - want->head->arrived_at : 0;
 	decision.instance = a->instance_sequence + 1;
 	decision_record(a, &decision);
-	instance_open(a, want->model, &want->need, &want->sigma);
+	instance_open(a, want->model, &want->own_need, &want->own_sigma);
+	if (!want->measures && !verdict->alone)
+		set_load(a, want->model, verdict);
 }
 
 bool place_wants_load(const struct arbiter *a, const struct model *model)
 {
-	return !model->instance && (model->queue.count || model->preload) &&
+	return !model->instance && (model->queue.count || model->preload || set_calls(a, model)) &&
 	       !model_backing_off(a, model) && !model_outside(model);
 }
 

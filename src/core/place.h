@@ -25,6 +25,8 @@ struct want {
 	struct amount need;
 	struct amount sigma;
 	struct amount lower;
+	struct amount own_need;    /* a load: without those of its set that come along */
+	struct amount own_sigma;
 };
 
 /* What `model` needs to load, or, where it has an instance, for `head` to run there. */

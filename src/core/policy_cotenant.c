@@ -63,7 +63,11 @@ static bool emergency(struct arbiter *a)
 	if (!victim && !(will_be && load))
 		return false;
 	const struct want nobody = { 0 };
-	place_evict(a, &nobody, victim ? victim : load, REASON_PRESSURE, &verdict);
+	victim = victim ? victim : load;
+	/* What takes more than there is beside those that stay would do so again: it is not tried for ever. */
+	if (victim->measuring)
+		model_load_failed(a, model_row(a, victim->model), false, FAIL_NO_ROOM);
+	place_evict(a, &nobody, victim, REASON_PRESSURE, &verdict);
 	return true;
 }
 

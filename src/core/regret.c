@@ -4,6 +4,7 @@
 #include "core/held.h"
 #include "core/instance.h"
 #include "core/model.h"
+#include "core/set.h"
 
 enum {
 	CANDIDATES_MAX = 16,
@@ -93,7 +94,7 @@ static bool may_go(const struct arbiter *a, const struct want *want, const struc
 	bool busy = instance_busy(instance) || model->queue.count;
 
 	if (model == want->model || model_pinned(model) || !(ready || unasked_load) ||
-	    model->spec.flags & MODEL_RESERVATION)
+	    model->spec.flags & MODEL_RESERVATION || set_mates(model, want->model))
 		return false;
 	if (!ready || !busy)
 		return true;
@@ -106,24 +107,53 @@ static bool may_go(const struct arbiter *a, const struct want *want, const struc
 	return kind != REMOVE_OVERDUE || a->now - instance->ready_at >= residence;
 }
 
-static struct candidate weigh(const struct arbiter *a, const struct want *want,
-                              struct instance *instance)
+static void weigh(const struct arbiter *a, const struct want *want, const struct instance *instance,
+                  struct candidate *c)
 {
 	const struct model *model = model_row(a, instance->model);
 	struct amount held = ledger_held_by(instance);
-	struct candidate c = { .instance = instance, .bytes = (double)amount_total(&held) };
 	double load = habit_load_s(model);
 
+	c->bytes += (double)amount_total(&held);
 	if (!instance_busy(instance) && !model->queue.count) {
-		c.regret = regret_idle(a, model);
-		return c;
+		c->regret += regret_idle(a, model);
+		return;
 	}
-	c.drain_s = regret_drain_s(a, instance);
-	double away = c.drain_s + habit_load_s(want->model) + regret_queue_s(a, want->model) + load;
-	c.regret = habit_class_weight(model) * (load + prefill_s(a, model)) +
-	           (double)model->waits_weight * away +
-	           c.drain_s * (double)want->model->waits_weight;
-	return c;
+	double drain = regret_drain_s(a, instance);
+	double away = drain + habit_load_s(want->model) + regret_queue_s(a, want->model) + load;
+	c->drain_s = drain > c->drain_s ? drain : c->drain_s;
+	c->regret += habit_class_weight(model) * (load + prefill_s(a, model)) +
+	             (double)model->waits_weight * away + drain * (double)want->model->waits_weight;
+}
+
+/* Those of its set that are there go with it; the first of them speaks for all. */
+static bool weigh_all(const struct arbiter *a, const struct want *want, struct instance *instance,
+                      enum removal_kind kind, struct candidate *c)
+{
+	const struct model *model = model_row(a, instance->model);
+
+	*c = (struct candidate){ .instance = instance };
+	weigh(a, want, instance, c);
+	SET_MATES(a, model, mate) {
+		const struct instance *other = model_instance(a, mate);
+		if (!other || other->state >= INSTANCE_STOPPING)
+			continue;
+		if (other < instance || !may_go(a, want, other, kind))
+			return false;
+		weigh(a, want, other, c);
+	}
+	return true;
+}
+
+static void with_mates(const struct arbiter *a, struct outlook *outlook, const struct instance *instance,
+                       void (*change)(struct outlook *outlook, const struct instance *instance))
+{
+	change(outlook, instance);
+	SET_MATES(a, model_row(a, instance->model), mate) {
+		const struct instance *other = model_instance(a, mate);
+		if (other && other->state < INSTANCE_STOPPING)
+			change(outlook, other);
+	}
 }
 
 /* Cheapest a byte first, so that the search finds a good set at once. */
@@ -133,9 +163,9 @@ static uint32_t candidates(const struct arbiter *a, const struct want *want, enu
 	uint32_t count = 0;
 
 	INSTANCES_LIVE(a, i) {
-		if (!may_go(a, want, i, kind))
+		struct candidate c;
+		if (!may_go(a, want, i, kind) || !weigh_all(a, want, i, kind, &c))
 			continue;
-		struct candidate c = weigh(a, want, i);
 		uint32_t at = count < CANDIDATES_MAX ? count++ : CANDIDATES_MAX;
 		while (at > 0 && c.regret * out[at - 1].bytes < out[at - 1].regret * c.bytes) {
 			if (at < CANDIDATES_MAX)
@@ -176,7 +206,7 @@ static void search(struct search *s, struct outlook *outlook, uint32_t at, uint3
 		return;
 	double with = regret + s->candidate[at].regret;
 	if (!s->found || with < s->best) {
-		outlook_remove(outlook, s->candidate[at].instance);
+		with_mates(s->a, outlook, s->candidate[at].instance, outlook_remove);
 		if (frees(s, outlook)) {
 			s->found = true;
 			s->best = with;
@@ -184,9 +214,19 @@ static void search(struct search *s, struct outlook *outlook, uint32_t at, uint3
 		} else {
 			search(s, outlook, at + 1, set | UINT32_C(1) << at, with, size + 1);
 		}
-		outlook_restore(outlook, s->candidate[at].instance);
+		with_mates(s->a, outlook, s->candidate[at].instance, outlook_restore);
 	}
 	search(s, outlook, at + 1, set, regret, size);
+}
+
+static void add_victims(const struct arbiter *a, struct removal *removal, struct instance *instance)
+{
+	removal->victim[removal->count++] = instance;
+	SET_MATES(a, model_row(a, instance->model), mate) {
+		struct instance *other = model_instance(a, mate);
+		if (other && other->state < INSTANCE_STOPPING && removal->count < REMOVED_MAX)
+			removal->victim[removal->count++] = other;
+	}
 }
 
 struct removal regret_choose(const struct arbiter *a, const struct want *want,
@@ -202,7 +242,7 @@ struct removal regret_choose(const struct arbiter *a, const struct want *want,
 	s.count = candidates(a, want, kind, found);
 	/* Most often all together are not enough, which is known at once. */
 	for (uint32_t i = 0; i < s.count; i++)
-		outlook_remove(&outlook, found[i].instance);
+		with_mates(a, &outlook, found[i].instance, outlook_remove);
 	if (!s.count || !frees(&s, &outlook))
 		return removal;
 	outlook = *coming;
@@ -212,7 +252,7 @@ struct removal regret_choose(const struct arbiter *a, const struct want *want,
 	for (uint32_t i = 0; i < s.count; i++) {
 		if (!(s.best_set >> i & 1))
 			continue;
-		removal.victim[removal.count++] = found[i].instance;
+		add_victims(a, &removal, found[i].instance);
 		if (found[i].drain_s > removal.drain_s)
 			removal.drain_s = found[i].drain_s;
 	}
@@ -231,7 +271,8 @@ struct instance *regret_cheapest(const struct arbiter *a, const struct model *ex
 		bool waits = model->queue.count > 0;
 		if (i->state != INSTANCE_READY || model == except || instance_busy(i) ||
 		    model_pinned(model) || model->spec.flags & MODEL_RESERVATION ||
-		    (waits && !with_queue))
+		    (waits && !with_queue) || set_holds(a, model, true) ||
+		    (except && set_mates(model, except)))
 			continue;
 		struct amount held = ledger_held_by(i);
 		double bytes = (double)amount_total(&held);

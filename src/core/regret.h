@@ -10,11 +10,11 @@
  * what its conversations would have to be read again (held.h), in weighted seconds. Of a busy one: its load for certain, what its queue waits
  * longer, and what the beneficiary's queue waits until it has drained.
  */
-enum { REMOVAL_MAX = 12 };
+enum { REMOVAL_MAX = 12, REMOVED_MAX = 96 }; /* candidates, which may be whole sets; instances */
 
 struct removal {
 	uint32_t count; /* 0: it cannot be done */
-	struct instance *victim[REMOVAL_MAX];
+	struct instance *victim[REMOVED_MAX];
 	double regret;  /* of all */
 	double drain_s; /* until the last one runs nothing */
 };

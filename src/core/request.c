@@ -11,6 +11,7 @@
 #include "core/outbox.h"
 #include "core/pace.h"
 #include "core/place.h"
+#include "core/set.h"
 
 enum { QUEUE_RETRY_US = 5000000 };
 
@@ -184,6 +185,7 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	pace_begin(a, request);
 	pace_changed(a);
 	model->last_used_at = a->now;
+	set_used(a, model);
 	model_refresh(a, model);
 	a->counters.dispatches++;
 
@@ -246,6 +248,7 @@ static void leave_instance(struct arbiter *a, struct request *request)
 	instance_leave(a, instance, request);
 	pace_changed(a);
 	model_of(a, request)->last_used_at = a->now;
+	set_used(a, model_of(a, request));
 }
 
 enum { PREFILL_LEAST = 16 }; /* tokens: fewer tell little of how fast many are read */

@@ -186,7 +186,7 @@ struct model {
 	uint32_t never_ready;   /* the last load failure said not to retry */
 	uint32_t decisions;     /* ever kept */
 	uint32_t learned_dirty;
-	uint32_t unused;
+	uint32_t mate;          /* the next of its set, index + 1, in a ring; 0 = none */
 	struct chain queue;     /* INFER and LOAD, by arrival */
 	struct chain unloads;   /* UNLOAD and STOP: done when it is gone */
 	int64_t due_at;

@@ -9,6 +9,7 @@
 #include "core/place.h"
 #include "core/policy.h"
 #include "core/request.h"
+#include "core/set.h"
 #include "core/warm.h"
 
 static bool purge(struct arbiter *a)
@@ -141,6 +142,6 @@ static bool serve(struct arbiter *a)
 bool work_once(struct arbiter *a)
 {
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
-	       control_shut(a) || control_relieve(a) || control_stop_drained(a) ||
+	       control_shut(a) || control_relieve(a) || control_stop_drained(a) || set_follow(a) ||
 	       place_attach(a) || serve(a) || warm_files(a) || announce(a) || arm(a);
 }

@@ -39,6 +39,8 @@ void client_arrives(struct world *world)
 		.kind = REQUEST_INFER,
 		.priority = (uint32_t)rng_below(&world->rng, PRIORITY_COUNT),
 		.deadline_at_us = INT64_MAX,
+		.key = (uint32_t)rng_below(&world->rng, 3),
+		.conversation = rng_below(&world->rng, 12),
 	};
 
 	if (world->calm)
@@ -67,6 +69,13 @@ static void tell_end(struct world *world, uint32_t index, enum event_type type, 
 	request->state = SIM_NONE;
 	event.request.request = (struct id){ index, request->generation };
 	event.request.fail = fail;
+	if (type == EVENT_REQUEST_FINISHED && world_chance(world, 700)) {
+		event.request.tokens_in = (int64_t)rng_below(&world->rng, 40000);
+		event.request.prefill_tokens = event.request.tokens_in / (1 + (int64_t)rng_below(&world->rng, 4));
+		event.request.prefill_us = (int64_t)rng_below(&world->rng, 30000000);
+		event.request.tokens_out = (int64_t)rng_below(&world->rng, 500);
+		event.request.decode_us = (int64_t)rng_below(&world->rng, 20000000);
+	}
 	world_tell(world, &event);
 }
 

@@ -86,6 +86,8 @@ void world_draw_model(struct world *world, uint32_t index)
 		spec->flags &= ~(uint32_t)MODEL_AUTOLOAD;
 	if (rng_below(&world->rng, 3) == 0)
 		spec->unload_after_us = (int64_t)world_draw(world, 0, 120) * WORLD_SECOND;
+	if (rng_below(&world->rng, 4) == 0)
+		spec->set = 1 + (uint32_t)rng_below(&world->rng, 3);
 	model->ratio = world_draw(world, 0.7, 1.25);
 	model->load_s = world_draw(world, 0.5, 20);
 	model->work_s = world_draw(world, 0.1, 6);

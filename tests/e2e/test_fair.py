@@ -1,7 +1,7 @@
 """Whose turn it is: keys, conversations, classes; what a request may say of itself."""
 import threading
 
-from harness import chat, decisions, fake, models, wait_for
+from harness import ask, chat, decisions, fake, models, wait_for
 
 SLOW = "--chunks 3 --chunk-ms 20"
 
@@ -106,3 +106,19 @@ def test_a_title_goes_to_whichever_is_resident(start):
     assert listed(daemon, chat(daemon, "fast", text=TITLE))["model"] == "a"
     assert not decisions(daemon, "evict")
     assert listed(daemon, chat(daemon, "b"))["model"] == "b", "only side traffic is sent elsewhere"
+
+
+# ---- sets ----
+
+def test_a_set_is_loaded_and_evicted_as_one(start):
+    many = {name: fake(anon_mib=100, footprint_mib=110) for name in ("stt", "tts")}
+    daemon = start({**many, "big": fake(anon_mib=300, footprint_mib=320)}, limit_mib=500, policy="cotenant",
+                   options=["--paranoid"], sets={"voice": {"models": ["stt", "tts"], "first_byte": "10ms"}})
+    assert chat(daemon, "stt").status == 200
+    wait_for("the other of the set", lambda: models(daemon)["tts"]["state"] == "idle")
+    assert models(daemon)["tts"]["set"] == "voice"
+    assert chat(daemon, "big").status == 200
+    assert {models(daemon)[name]["state"] for name in many} <= {"unloaded", "unloading"}
+    assert "with its set" in [row["text"] for row in decisions(daemon, "load") if row["model"] == "tts"][0]
+    metrics = ask(daemon, "GET", "/metrics").text
+    assert 'cotenant_set_first_byte_total{set="voice",model="stt",target="missed"} 1' in metrics

@@ -212,6 +212,71 @@ static void a_long_warm_conversation_is_no_cheap_victim(void **state)
 	rig_close(&rig);
 }
 
+static void open_set(struct rig *rig, enum policy policy)
+{
+	open_cotenant(rig, 20);
+	rig->machine.policy = policy;
+	rig_machine(rig);
+	for (uint32_t model = 0; model < 3; model++) {
+		rig_spec(rig, model, 6)->set = model < 2 ? 7 : 0;
+		rig_model(rig, model);
+	}
+	rig_spec(rig, 3, 10);
+	rig_model(rig, 3);
+	rig->decisions = true;
+}
+
+/* Who asks for one gets all; they go together, and only when all of them may. */
+static void a_set_comes_and_goes_as_one(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_set(&rig, POLICY_LRU);
+	uint32_t first = rig_ask(&rig, 0);
+	rig_expect(&rig, "[load a request], spawn a, [load b set for a], spawn b");
+	rig_load(&rig, 0);
+	rig_load(&rig, 1);
+	rig_finish(&rig, first);
+	uint32_t second = rig_ask(&rig, 1);
+	rig_expect(&rig, "[ready a none], dispatch 1 a, [ready b none], dispatch 2 b");
+	rig_ask(&rig, 3); /* a is idle, but b is not */
+	rig_expect(&rig, "");
+	rig_wait(&rig, 2);
+	rig_finish(&rig, second);
+	rig_expect(&rig, "[evict a least_recent for d], stop a, [unload b set for a], stop b");
+	rig_gone(&rig, 0);
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "[released a room], [load d request], spawn d, [released b room]");
+	rig_close(&rig);
+}
+
+/* Room for one is not enough, and what is missing comes back when there is room. */
+static void a_set_is_let_in_by_its_sum(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_set(&rig, POLICY_COTENANT);
+	uint32_t other = rig_ask(&rig, 3);
+	rig_load(&rig, 3);
+	rig_expect(&rig, "[load d request], spawn d, [ready d none], dispatch 1 d");
+	rig_ask(&rig, 0); /* 6 would fit beside 10, 12 do not */
+	rig_expect(&rig, "");
+	rig_finish(&rig, other);
+	rig_expect(&rig, "[evict d room for a], stop d");
+	rig_gone(&rig, 3);
+	rig_expect(&rig, "[released d room], [load a request], spawn a, [load b set for a], spawn b");
+	rig_load(&rig, 0);
+	rig_load(&rig, 1);
+	rig_finish(&rig, 2);
+	rig_expect(&rig, "[ready a none], dispatch 2 a, [ready b none]");
+	rig_exit(&rig, 1, false);
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "[died b none], [released b none], [load b preload], spawn b");
+	rig_close(&rig);
+}
+
 static void run_together(struct rig *rig, double speed)
 {
 	uint32_t one = rig_ask(rig, 0), two = rig_ask(rig, 1);
@@ -266,6 +331,8 @@ int main(void)
 		cmocka_unit_test(a_plan_ends_with_its_queue),
 		cmocka_unit_test(the_least_missed_goes),
 		cmocka_unit_test(a_long_warm_conversation_is_no_cheap_victim),
+		cmocka_unit_test(a_set_comes_and_goes_as_one),
+		cmocka_unit_test(a_set_is_let_in_by_its_sum),
 		cmocka_unit_test(how_many_run_at_once_follows_their_speed),
 	};
 
