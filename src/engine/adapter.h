@@ -68,6 +68,7 @@ struct adapter {
 	struct log_patterns log;
 	const struct route_row *routes;
 	size_t route_count;
+	bool makes_pictures;         /* a request's size says what it takes */
 	bool never_streams;          /* a wish to stream is not heard: nothing may be said ahead of its answer */
 	/* How it is to be reached; -EINVAL where the model's settings leave no way. */
 	int (*address)(const struct conf_model *model, enum address *out, struct err *err);

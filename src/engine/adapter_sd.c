@@ -101,6 +101,7 @@ const struct adapter adapter_sd = {
 	.log = { stages, ready_hints, telling, hopeless },
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
+	.makes_pictures = true,
 	.never_streams = true,
 	.address = address,
 	.command = command,

@@ -178,14 +178,25 @@ static enum family family_of(const struct checkpoint *parts)
 	return parts->has_unet ? SD1 : OTHER;
 }
 
-static int64_t picture_bytes(const struct checkpoint *parts, enum family family)
+int64_t estimate_picture(const struct picture_cost *cost, int64_t pixels)
 {
-	int64_t pixels = families[family].side * families[family].side;
-	int64_t step = families[family].constant + pixels * families[family].by_pixel +
-	               pixels * pixels / families[family].per_square;
-	int64_t decode = pixels * (parts->has_small_vae ? SMALL_VAE_PIXEL_BYTES : VAE_PIXEL_BYTES);
+	if (cost->per_square == 0)
+		return 0;
+	int64_t step = bounded_sum(cost->constant, bounded_product(pixels, cost->by_pixel));
+	step = bounded_sum(step, bounded_product(pixels, pixels) / cost->per_square);
+	return larger(step, bounded_product(pixels, cost->decode_by_pixel));
+}
 
-	return family == OTHER ? 0 : larger(step, decode);
+static void set_picture(const struct checkpoint *parts, enum family family, struct estimate *out)
+{
+	if (family == OTHER)
+		return;
+	out->picture = (struct picture_cost){
+		.constant = families[family].constant,
+		.by_pixel = families[family].by_pixel,
+		.per_square = families[family].per_square,
+		.decode_by_pixel = parts->has_small_vae ? SMALL_VAE_PIXEL_BYTES : VAE_PIXEL_BYTES,
+	};
 }
 
 void checkpoint_sum(const struct checkpoint *parts, struct estimate *out)
@@ -205,8 +216,10 @@ void checkpoint_sum(const struct checkpoint *parts, struct estimate *out)
 	         str_from(parts->missing_bytes ? "incomplete"
 	                  : family == OTHER     ? "unknown-architecture"
 	                  : families[family].side == 512 ? "picture-512x512" : "picture-1024x1024"));
+	set_picture(parts, family, out);
 	out->host = (struct footprint){ .weights_bytes = parts->bytes,
-		                        .compute_bytes = picture_bytes(parts, family),
+		                        .compute_bytes = estimate_picture(&out->picture, families[family].side *
+		                                                                         families[family].side),
 		                        .overhead_bytes = PROGRAM_BYTES };
 	out->base_bytes = bounded_sum(parts->bytes, PROGRAM_BYTES);
 	out->per_request_bytes = out->host.compute_bytes;

@@ -73,6 +73,12 @@ struct footprint {
 
 enum estimate_source { ESTIMATE_FORMULA, ESTIMATE_ENGINE, ESTIMATE_MEMO, ESTIMATE_LEARNED, ESTIMATE_DECLARED };
 
+/* What a picture takes while it is made: the larger of a step's buffer and the decoder's. All 0: not known. */
+struct picture_cost {
+	int64_t constant, by_pixel, per_square; /* a step: constant + pixels x by_pixel + pixels^2 / per_square */
+	int64_t decode_by_pixel;
+};
+
 struct estimate {
 	char architecture[64];
 	char quantisation[16];
@@ -94,6 +100,7 @@ struct estimate {
 	int64_t upper_bytes;      /* 99 % bound */
 	int64_t lower_bytes;      /* it takes at least this */
 	int64_t sigma_bytes;
+	struct picture_cost picture; /* of an image model; per_request_bytes is that of its usual picture */
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
 	char flags[256];          /* comma-separated remarks: "unknown-architecture", ... */
@@ -137,6 +144,9 @@ enum companion {
 
 int estimate_companion(const char *path, enum companion kind, const struct estimate_params *params,
                        struct estimate *out, struct err *err);
+
+/* Bytes that a picture of so many pixels takes beside the model, at most; 0 where that is not known. */
+int64_t estimate_picture(const struct picture_cost *cost, int64_t pixels);
 
 const char *estimate_source_name(enum estimate_source source);
 

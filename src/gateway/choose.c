@@ -44,6 +44,8 @@ static void read_facts(struct exchange *exchange)
 	if (facts->has_stream)
 		exchange->may_stream = facts->stream;
 	exchange->conversation = facts->conversation;
+	exchange->width = facts->width;
+	exchange->height = facts->height;
 	find_side(exchange, facts);
 	intake_forget_facts(&exchange->intake);
 }
@@ -348,6 +350,8 @@ static void work(struct exchange *exchange)
 			? exchange->arrived_at_us + exchange->deadline_us : INT64_MAX,
 	};
 
+	if (!exchange_weigh_picture(exchange, &spec.need))
+		return;
 	exchange->ticket = ticket_open(gateway->tickets, &ticket_handler, exchange);
 	if (id_is_none(exchange->ticket)) {
 		exchange_fail(exchange, FAIL_TABLE_FULL, NULL);

@@ -57,6 +57,7 @@ struct exchange {
 	struct route_row route;      /* what the request means; known with the model */
 	struct job *job;             /* NULL: its answer began none */
 	char *boundary;              /* of a form; NULL */
+	int64_t width, height;       /* of the picture that is asked for; 0 = not said */
 	struct buf ahead;            /* stands before the body */
 	struct buf head;             /* for the engine, but for its end */
 	struct buf credentials;      /* the client's, where some model passes them on */
@@ -104,6 +105,9 @@ const struct conf_model *exchange_model(const struct exchange *exchange); /* NUL
 
 /* The body is in. Goes on to a look, to a ticket, or ends in a refusal. */
 void exchange_choose(struct exchange *exchange);
+
+/* picture.c: what the picture that is asked for claims; false: it was refused. */
+bool exchange_weigh_picture(struct exchange *exchange, struct amount *need);
 
 /* The engine it was dispatched to is gone, and never saw it: the arbiter is asked anew. */
 void exchange_return(struct exchange *exchange);

@@ -49,6 +49,13 @@ struct exchange_end {
 	int64_t prefill_tokens, prefill_us, decode_us; /* from its timings, likewise */
 };
 
+/* What a picture of some size takes, and what there could be for it. */
+struct picture_need {
+	int64_t bytes;       /* beside the model, at most; 0 = not known */
+	int64_t model_bytes; /* the model, loaded */
+	int64_t room_bytes;  /* for models on this machine, at most; 0 = not known */
+};
+
 struct gateway_host {
 	void *ctx;
 	/* A new request for the arbiter; the ticket is open. */
@@ -78,6 +85,8 @@ struct gateway_host {
 	int64_t (*load_us)(void *ctx, struct id instance, int64_t since_us);
 	/* The number of the decision that just dispatched that request; 0 = none. NULL: not told. */
 	uint64_t (*decision)(void *ctx, uint64_t request);
+	/* NULL: no picture is weighed. */
+	void (*picture)(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out);
 	/* A request for our own endpoints. */
 	void (*on_call)(void *ctx, struct call *call);
 	/* A fresh public sequence number. */

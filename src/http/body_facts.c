@@ -7,6 +7,9 @@ static const char *const keys[] = {
 	[BODY_KEY_STREAM] = "stream",
 	[BODY_KEY_KEEP_ALIVE] = "keep_alive",
 	[BODY_KEY_OPTIONS] = "options",
+	[BODY_KEY_SIZE] = "size",
+	[BODY_KEY_WIDTH] = "width",
+	[BODY_KEY_HEIGHT] = "height",
 	[BODY_KEY_FIRST_REPLY] = "max_tokens",
 	"max_completion_tokens",
 	"max_output_tokens",
@@ -61,22 +64,46 @@ static const char *note_model(struct body_facts *facts, const struct body_value 
 	return NULL;
 }
 
+/* Digits alone, else -1; so many that they do not fit mean as much as we can say. */
+static int64_t bounded_number(struct str text, bool too_long)
+{
+	uint64_t number = INT32_MAX;
+
+	for (size_t i = 0; i < text.length; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return -1;
+	if (text.length == 0)
+		return -1;
+	if (!too_long)
+		str_to_u64(text, &number);
+	return number > INT32_MAX ? INT32_MAX : (int64_t)number;
+}
+
 static void note_reply_tokens(struct body_facts *facts, const struct body_value *value)
 {
-	uint64_t tokens = INT32_MAX;
+	int64_t tokens = value->kind == BODY_VALUE_NUMBER ? bounded_number(value->text, value->too_long) : -1;
 
-	if (value->kind != BODY_VALUE_NUMBER)
+	if (tokens > facts->reply_tokens)
+		facts->reply_tokens = tokens;
+}
+
+static void note_side(int64_t *side, struct str text, bool too_long)
+{
+	int64_t number = bounded_number(text, too_long);
+
+	if (number > 0)
+		*side = number;
+}
+
+/* "512x768"; anything else ("auto") says nothing. */
+static void note_size(struct body_facts *facts, const struct body_value *value)
+{
+	struct str height, width = str_cut(value->text, 'x', &height);
+
+	if (value->kind != BODY_VALUE_STRING || value->too_long || !height.data)
 		return;
-	/* Digits alone; so many that they do not fit mean as much as we can say. */
-	for (size_t i = 0; i < value->text.length; i++)
-		if (value->text.data[i] < '0' || value->text.data[i] > '9')
-			return;
-	if (!value->too_long)
-		str_to_u64(value->text, &tokens);
-	if (tokens > INT32_MAX)
-		tokens = INT32_MAX;
-	if ((int64_t)tokens > facts->reply_tokens)
-		facts->reply_tokens = (int64_t)tokens;
+	note_side(&facts->width, width, false);
+	note_side(&facts->height, height, false);
 }
 
 /* 0, "0", "0s", "0m0s": every digit is a zero. */
@@ -110,6 +137,12 @@ const char *body_facts_note(struct body_facts *facts, enum body_key key,
 		facts->stream = value->kind == BODY_VALUE_TRUE;
 	} else if (key == BODY_KEY_KEEP_ALIVE) {
 		note_keep_alive(facts, value);
+	} else if (key == BODY_KEY_SIZE) {
+		note_size(facts, value);
+	} else if (key == BODY_KEY_WIDTH || key == BODY_KEY_HEIGHT) {
+		if (value->kind == BODY_VALUE_NUMBER)
+			note_side(key == BODY_KEY_WIDTH ? &facts->width : &facts->height, value->text,
+			          value->too_long);
 	} else if (key == BODY_KEY_OPTIONS_NUM_PREDICT ||
 	           (key >= BODY_KEY_FIRST_REPLY && key <= BODY_KEY_LAST_REPLY)) {
 		note_reply_tokens(facts, value);

@@ -38,6 +38,7 @@ struct body_facts {
 	 */
 	int64_t reply_tokens;
 	enum keep_alive_wish keep_alive;
+	int64_t width, height; /* of a picture, as "size" or two numbers say, at most INT32_MAX; 0 = not said */
 	/*
 	 * Of the values of messages, prompt, input, system, tools, content, query,
 	 * documents, suffix, input_prefix, input_suffix, input_extra and instructions:
@@ -55,6 +56,9 @@ enum body_key {
 	BODY_KEY_KEEP_ALIVE,
 	BODY_KEY_OPTIONS,
 	BODY_KEY_OPTIONS_NUM_PREDICT,
+	BODY_KEY_SIZE,
+	BODY_KEY_WIDTH,
+	BODY_KEY_HEIGHT,
 	BODY_KEY_FIRST_REPLY,
 	BODY_KEY_LAST_REPLY = BODY_KEY_FIRST_REPLY + 4,
 	BODY_KEY_FIRST_PROMPT,

@@ -176,7 +176,7 @@ static void begin_string(struct body_scan *scan, bool is_key)
 {
 	bool is_wanted = is_key ? level_is_read(scan) || is_message(scan)
 	                        : scan->key == BODY_KEY_MODEL || scan->key == BODY_KEY_KEEP_ALIVE ||
-	                                  scan->key == BODY_KEY_ROLE;
+	                                  scan->key == BODY_KEY_ROLE || scan->key == BODY_KEY_SIZE;
 
 	begin_text(scan, is_wanted);
 	if (!is_key)

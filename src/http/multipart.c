@@ -21,7 +21,7 @@ enum state {
 	BEHIND,       /* the closing delimiter */
 };
 
-enum field { FIELD_OTHER, FIELD_MODEL, FIELD_STREAM };
+enum field { FIELD_OTHER, FIELD_MODEL, FIELD_STREAM, FIELD_SIZE };
 
 /* ---- Content-Type ---- */
 
@@ -119,6 +119,8 @@ static enum field field_of(const char *name)
 {
 	if (strcmp(name, "model") == 0)
 		return FIELD_MODEL;
+	if (strcmp(name, "size") == 0)
+		return FIELD_SIZE;
 	return strcmp(name, "stream") == 0 ? FIELD_STREAM : FIELD_OTHER;
 }
 
@@ -206,6 +208,8 @@ static bool end_body(struct multipart *form)
 
 	if (form->field == FIELD_MODEL) {
 		fault = body_facts_note(&form->facts, BODY_KEY_MODEL, &value);
+	} else if (form->field == FIELD_SIZE) {
+		fault = body_facts_note(&form->facts, BODY_KEY_SIZE, &value);
 	} else if (form->field == FIELD_STREAM) {
 		bool yes = str_equal_nocase(value.text, STR("true")) || str_is(value.text, "1");
 		value.kind = yes ? BODY_VALUE_TRUE : BODY_VALUE_FALSE;

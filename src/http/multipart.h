@@ -13,7 +13,7 @@
  *
  * An upload can be a long recording and the loop must not stop for it: the
  * scanner is fed slices of any size and keeps a few kilobytes of state. It
- * notes `model` and `stream` (body_facts.h) and looks at nothing else of the
+ * notes `model`, `stream` and `size` (body_facts.h) and looks at nothing else of the
  * parts; the body itself goes to the engine as it came.
  *
  * What two readers could read in two ways is refused: lines that end without

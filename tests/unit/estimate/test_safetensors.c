@@ -66,6 +66,10 @@ static void a_table_is_summed_by_what_it_holds(void **state)
 		assert_int_equal(out.host.weights_bytes, rows[i].weights);
 		assert_int_equal(out.missing_bytes, 0);
 		assert_true(out.steady_bytes == out.base_bytes + out.per_request_bytes);
+		assert_true(estimate_picture(&out.picture, 512 * 512) <= out.per_request_bytes);
+		assert_true(estimate_picture(&out.picture, 64 * 64) < 64 << 20);
+		bool known = strcmp(rows[i].family, "safetensors") != 0;
+		assert_int_equal(known, estimate_picture(&out.picture, INT64_C(16384) * 16384) > INT64_C(1) << 40);
 		if (i != 3)
 			assert_string_equal(out.quantisation, rows[i].type);
 	}

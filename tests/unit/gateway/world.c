@@ -15,6 +15,7 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 	world->waiting[world->waiting_count] = ticket;
 	world->specs[world->waiting_count++] = *spec;
 	world->requests++;
+	world->last_need_bytes = spec->need.bytes[0][USE_HOST];
 }
 
 static void on_end(void *ctx, const struct exchange_end *end)
@@ -84,6 +85,16 @@ static uint64_t decision(void *ctx, uint64_t request)
 {
 	(void)ctx;
 	return request + 1000;
+}
+
+static void picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out)
+{
+	const struct world *world = ctx;
+
+	(void)model;
+	*out = (struct picture_need){ .bytes = pixels * world->picture_pixel_bytes,
+		                      .model_bytes = INT64_C(2) << 30,
+		                      .room_bytes = world->picture_room_bytes };
 }
 
 static void on_call(void *ctx, struct call *call)
@@ -405,6 +416,7 @@ void world_open(struct world *world)
 		.explain = explain,
 		.load_us = load_us,
 		.decision = decision,
+		.picture = picture,
 		.on_call = on_call,
 		.sequence = next_sequence,
 	};

@@ -60,6 +60,8 @@ struct world {
 	struct request_spec specs[WAITING_MAX];
 	uint32_t waiting_count; /* requests that were not yet dispatched */
 	uint32_t requests;
+	int64_t last_need_bytes;     /* of the last request: what it claims */
+	int64_t picture_pixel_bytes, picture_room_bytes;
 	uint64_t sequence;
 	struct exchange_end ends[ENDS_MAX];
 	uint32_t end_count;

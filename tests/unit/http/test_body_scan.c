@@ -23,6 +23,29 @@ static bool scan_by_byte(struct str body)
 	return body_scan_end(&scan);
 }
 
+static void a_picture_s_size_is_text_or_two_numbers(void **state)
+{
+	static const struct {
+		const char *body;
+		int64_t width, height;
+	} rows[] = {
+		{ "{\"size\":\"512x768\"}", 512, 768 },
+		{ "{\"width\":64,\"height\":128}", 64, 128 },
+		{ "{\"size\":\"1000000000x1000000000\"}", 1000000000, 1000000000 },
+		{ "{\"size\":\"99999999999999999999x1\"}", INT32_MAX, 1 },
+		{ "{\"width\":99999999999}", INT32_MAX, 0 },
+		{ "{\"size\":\"auto\",\"width\":-1,\"height\":1e9}", 0, 0 },
+		{ "{\"size\":\"x\",\"width\":\"64\",\"height\":null}", 0, 0 },
+		{ "{\"size\":[512,512]}", 0, 0 },
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_true(scan_by_byte(str_from(rows[i].body)));
+		assert_true(scan.facts.width == rows[i].width && scan.facts.height == rows[i].height);
+	}
+}
+
 static void facts_of_a_chat_are_found(void **state)
 {
 	struct str body =
@@ -257,6 +280,7 @@ int main(void)
 		cmocka_unit_test(a_name_that_two_readers_may_read_differently_is_refused),
 		cmocka_unit_test(limits_are_exact),
 		cmocka_unit_test(strings_are_skipped_at_every_alignment),
+		cmocka_unit_test(a_picture_s_size_is_text_or_two_numbers),
 		cmocka_unit_test(a_conversation_is_known_by_how_it_begins),
 		cmocka_unit_test(a_large_body_in_small_pieces_takes_time_by_its_size),
 	};
