@@ -193,13 +193,15 @@ static void put_outcome_row(struct page *page, uint32_t row, const char *model)
 static void put_requests(struct page *page)
 {
 	const struct metrics *metrics = &page->api->metrics;
-	struct model_view model;
 
 	metric_head(&page->out, "cotenant_requests_total", METRIC_COUNTER,
 	            "Requests that ended, by model and outcome.");
-	for (uint32_t i = 0; i < metrics->models && i < arbiter_models(page->arbiter); i++)
-		if (arbiter_model(page->arbiter, i, &model) && api_may_see(page->api, page->call, i))
-			put_outcome_row(page, i, model.spec->name);
+	/* A model that left the configuration keeps its counts: a counter never goes back. */
+	for (uint32_t i = 0; i < metrics->models; i++) {
+		const struct conf_model *model = api_conf_model(page->api, i);
+		if (model && api_may_see(page->api, page->call, i))
+			put_outcome_row(page, i, model->name);
+	}
 	put_outcome_row(page, metrics->models, "");
 	metric_histogram(&page->out, "cotenant_request_wait_seconds", "From arrival to dispatch.",
 	                 &metrics->wait);

@@ -179,7 +179,7 @@ def test_the_keeper_killed(start):
                                        ("--no-accept", "does not answer"), ("--bad-health", "no HTTP"),
                                        ("--never-ready", "/health answered 503")])
 def test_an_engine_that_cannot_be_asked_is_ended_and_told_why(start, how, said):
-    daemon = start({"a": fake(args=how, stall_timeout="500ms"), "b": fake()})
+    daemon = start({"a": fake(args=how, stall_timeout="1500ms"), "b": fake()})
     answers = in_threads([lambda: chat(daemon, "a"), lambda: chat(daemon, "b")])
     assert [a.status for a in answers] == [504, 200], answers
     assert said in answers[0].error["message"], answers[0]
