@@ -24,6 +24,12 @@ static const struct route routes[] = {
 	{ "GET", "/v1/models", CONF_ROLE_USE, handle_openai_models },
 	{ "GET", "/v1/models/{}", CONF_ROLE_USE, handle_openai_model },
 	{ "GET", "/models", CONF_ROLE_USE, handle_openai_models },
+	{ "POST", "/models/load", CONF_ROLE_ADMIN, handle_load_named },
+	{ "POST", "/models/unload", CONF_ROLE_USE, handle_eject_named },
+	{ "GET", "/unload", CONF_ROLE_USE, handle_eject_all },
+	{ "POST", "/unload", CONF_ROLE_USE, handle_eject_all },
+	{ "POST", "/api/models/unload", CONF_ROLE_USE, handle_eject_all },
+	{ "POST", "/api/models/unload/{}", CONF_ROLE_USE, handle_eject },
 	{ "GET", "/api/version", CONF_ROLE_USE, handle_ollama_version },
 	{ "GET", "/api/tags", CONF_ROLE_USE, handle_ollama_tags },
 	{ "GET", "/api/ps", CONF_ROLE_USE, handle_ollama_ps },
@@ -164,6 +170,7 @@ struct api *api_new(const struct api_options *options, const struct api_host *ho
 	list_init(&api->followers);
 	list_init(&api->log_followers);
 	list_init(&api->commands);
+	list_init(&api->sweeps);
 	list_init(&api->queries);
 	list_init(&api->waiting);
 	past_init(&api->past);
@@ -178,6 +185,7 @@ void api_free(struct api *api)
 	events_end(api);
 	logs_end(api);
 	commands_end(api);
+	sweeps_end(api);
 	queries_end(api);
 	callers_end(api);
 	past_release(&api->past);

@@ -53,6 +53,7 @@ static void reply_model(struct api *api, struct call *call, int status, uint32_t
 	json_t *json = api_model_json(api, &model, index);
 	json_object_set_new(json, "model", json_lossy(str_from(model.spec->name)));
 	json_object_set_new(json, "result", json_string(result));
+	json_object_set_new(json, "success", json_true());
 	json_object_set_new(json, "took_ms", json_integer(took_us / US_PER_MS));
 	json_object_set_new(json, "request", sequence ? json_string(api_id(api, id, sequence)) : json_null());
 	api_reply(call, status, json);
@@ -141,7 +142,8 @@ static bool read_wait(struct call *call, bool *out_wait)
 	return good;
 }
 
-static void begin(struct api *api, struct call *call, const char *name, enum request_kind kind)
+void command_begin(struct api *api, struct call *call, const char *name, enum request_kind kind,
+                   uint32_t flags)
 {
 	struct model_view model;
 	bool wait;
@@ -169,6 +171,7 @@ static void begin(struct api *api, struct call *call, const char *name, enum req
 	struct request_spec spec = { .sequence = command->sequence,
 		                     .model = index,
 		                     .kind = kind,
+		                     .flags = flags,
 		                     .priority = model.spec->priority,
 		                     .weight_milli = 1000,
 		                     .deadline_at_us = INT64_MAX };
@@ -182,17 +185,17 @@ static void begin(struct api *api, struct call *call, const char *name, enum req
 
 void handle_load(struct api *api, struct call *call, const char *name)
 {
-	begin(api, call, name, REQUEST_LOAD);
+	command_begin(api, call, name, REQUEST_LOAD, 0);
 }
 
 void handle_unload(struct api *api, struct call *call, const char *name)
 {
-	begin(api, call, name, REQUEST_UNLOAD);
+	command_begin(api, call, name, REQUEST_UNLOAD, 0);
 }
 
 void handle_stop(struct api *api, struct call *call, const char *name)
 {
-	begin(api, call, name, REQUEST_STOP);
+	command_begin(api, call, name, REQUEST_STOP, 0);
 }
 
 /* The arbiter hears of it in the next turn; the answer says what will be. */

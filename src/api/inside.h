@@ -22,6 +22,7 @@ struct api {
 	struct past past;
 	struct list followers; /* event streams */
 	struct list log_followers;
+	struct list sweeps;    /* unloads of all that are idle */
 	struct list commands;  /* loads, unloads, stops that wait for a verdict */
 	struct list queries;   /* history on the store's thread */
 	struct list waiting;   /* callers whose answers need time */
@@ -34,6 +35,7 @@ typedef void api_handler(struct api *api, struct call *call, const char *name);
 api_handler handle_models, handle_model;                                  /* model.c */
 api_handler handle_logs;                                                  /* logs.c */
 api_handler handle_load, handle_unload, handle_stop, handle_pin, handle_unpin; /* command.c */
+api_handler handle_eject, handle_eject_all, handle_eject_named, handle_load_named; /* eject.c */
 api_handler handle_plan, handle_why, handle_decisions;                    /* why.c */
 api_handler handle_requests, handle_request, handle_cancel;               /* requests.c */
 api_handler handle_events;                                                /* events.c */
@@ -87,6 +89,10 @@ void keep_request(struct api *api, const struct past_request *row);
 void events_publish(struct api *api, const struct decision *decision); /* events.c */
 void events_end(struct api *api);
 void logs_end(struct api *api);                                        /* logs.c */
+/* `flags`: enum request_flag. command.c */
+void command_begin(struct api *api, struct call *call, const char *name, enum request_kind kind,
+                   uint32_t flags);
+void sweeps_end(struct api *api);                                      /* eject.c */
 bool commands_cancel(struct api *api, uint64_t sequence);              /* command.c */
 void commands_end(struct api *api);                                    /* command.c */
 void queries_end(struct api *api);                                     /* history.c */

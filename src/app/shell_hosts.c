@@ -158,6 +158,24 @@ static void explain_state(const struct shell *shell, uint32_t model, char *out, 
 	buf_release(&text);
 }
 
+/* Who would lose something by an unload that somebody only wishes for. */
+static void explain_holder(const struct shell *shell, uint32_t model, char *out, uint32_t out_bytes)
+{
+	struct model_view view;
+
+	if (!arbiter_model(shell->arbiter, model, &view))
+		return;
+	if (view.spec->flags & MODEL_OUTSIDE)
+		snprintf(out, out_bytes, "its server is not ours (url:), and is never ended");
+	else if (view.running || view.queued)
+		snprintf(out, out_bytes, "%u requests run on it and %u wait; try again when they are over",
+		         view.running, view.queued);
+	else if (view.pinned)
+		snprintf(out, out_bytes, "it is pinned; try: cotenant unpin %.100s", view.spec->name);
+	else
+		snprintf(out, out_bytes, "it is %s; try again when it is idle", model_state_name(view.state));
+}
+
 void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_t out_bytes)
 {
 	struct shell *shell = ctx;
@@ -165,6 +183,10 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 	out[0] = '\0';
 	if (model >= shell->catalogue.count)
 		return;
+	if (fail == FAIL_WISH_REFUSED) {
+		explain_holder(shell, model, out, out_bytes);
+		return;
+	}
 	if (fail == FAIL_DEADLINE) {
 		explain_state(shell, model, out, out_bytes);
 		return;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "engine/adapter.h"
+#include "gateway/eject.h"
 #include "gateway/side.h"
 
 /* ---- which model ---- */
@@ -46,6 +47,7 @@ static void read_facts(struct exchange *exchange)
 	exchange->conversation = facts->conversation;
 	exchange->width = facts->width;
 	exchange->height = facts->height;
+	exchange->ejects = eject_is_asked(exchange, facts, &exchange->ejects_only);
 	find_side(exchange, facts);
 	intake_forget_facts(&exchange->intake);
 }
@@ -390,6 +392,8 @@ void exchange_choose(struct exchange *exchange)
 		route = ROUTE_WORK;
 	if ((route != ROUTE_LOOK || exchange->route.acts) && exchange->foreign_page)
 		refuse_who(exchange, who_refuse_page);
+	else if (exchange->ejects_only)
+		eject_begin(exchange);
 	else if (route == ROUTE_CHANGE && exchange->role != CONF_ROLE_ADMIN)
 		refuse_who(exchange, who_refuse_use);
 	else if (route == ROUTE_CHANGE)

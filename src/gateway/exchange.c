@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "gateway/eject.h"
 #include "http/url.h"
 
 static void conclude(struct exchange *exchange, enum fail fail, int status)
@@ -48,6 +49,8 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 	if (!exchange->is_look)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
+	if (exchange->ejects && exchange->dispatched_at_us)
+		eject_after(gateway, exchange->model, exchange->priority);
 	buf_release(&exchange->head);
 	buf_release(&exchange->credentials);
 	buf_release(&exchange->error);
@@ -65,6 +68,15 @@ void exchange_end(struct exchange *exchange)
 	conclude(exchange, FAIL_NONE, exchange->status);
 	if (client)
 		answer_end(client);
+}
+
+void exchange_answer(struct exchange *exchange, const char *content_type, struct str body)
+{
+	struct client *client = exchange->client;
+
+	conclude(exchange, FAIL_NONE, 200);
+	if (client)
+		answer_whole(client, 200, content_type, body, NULL, 0);
 }
 
 static void end_with(struct exchange *exchange, enum fail fail, const struct failure *failure)

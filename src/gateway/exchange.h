@@ -48,6 +48,7 @@ struct exchange {
 	bool upgrade;                /* ... for another protocol (WebSocket) */
 	bool tunnel;                 /* ... and the engine speaks it: bytes go both ways as they come */
 	bool is_look;
+	bool ejects, ejects_only;    /* its model is to leave memory: behind the answer, or instead of one */
 	bool returned;               /* it came back from an engine that was gone, once */
 	int64_t deadline_us;         /* from arrival; 0 = none */
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
@@ -89,6 +90,8 @@ enum { SIGN_EVERY_US = 10 * 1000 * 1000 };
 void exchange_take(struct client *client, const struct reception *reception);
 /* The answer went out whole. */
 void exchange_end(struct exchange *exchange);
+/* ... where it is one of our own. */
+void exchange_answer(struct exchange *exchange, const char *content_type, struct str body);
 /* It ends without, or in the middle of, an answer. `action`: the verdict, or NULL. */
 void exchange_fail(struct exchange *exchange, enum fail fail, const struct action *action);
 /* The same where this request itself is at fault; the arbiter's list has no name for it. */

@@ -141,10 +141,10 @@ def content(answer):
 class Stream:
     """A streamed chat that is read by hand."""
 
-    def __init__(self, daemon, model, tokens=1000, **more):
+    def __init__(self, daemon, model, tokens=1000, headers=None, **more):
         self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
         self.connection.request("POST", "/v1/chat/completions", json.dumps(chat_body(model, tokens, True, **more)),
-                                {"Content-Type": "application/json"})
+                                {"Content-Type": "application/json", **(headers or {})})
         self.sock = self.connection.sock
         self.answer, self.buffer = None, b""
 

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from harness import ask, chat, chat_body, config, free_port, real
+from harness import Stream, ask, chat, chat_body, config, fake, free_port, real, state, wait_state
 
 KEYS = [{"key": "use-key", "name": "laptop", "role": "use", "models": ["a"]},
         {"key": "admin-key", "name": "root", "role": "admin"}]
@@ -158,3 +158,54 @@ def test_no_listening_on_the_network_without_keys(start):
     daemon = start({"a": real("alpha.gguf")}, listen=f"0.0.0.0:{free_port()}", wait=False)
     assert daemon.process.wait(10) != 0
     assert "api_keys" in daemon.tail()
+
+
+EJECTS = [("POST", "/api/models/unload/a", None), ("POST", "/models/unload", {"model": "a"}),
+          ("POST", "/api/generate", {"model": "a", "keep_alive": 0}),
+          ("POST", "/api/chat", {"model": "a", "messages": [], "keep_alive": "0s"}),
+          ("POST", "/unload", None), ("GET", "/unload", None), ("POST", "/api/models/unload", None)]
+
+
+@pytest.mark.parametrize("method, path, body", EJECTS)
+def test_an_eject_that_other_clients_know_is_a_wish(start, method, path, body):
+    slow = fake(args="--chunks 100000 --chunk-ms 10")
+    daemon = start({"a": slow, "b": fake()}, api_keys=[
+        {"key": "use-key", "name": "user", "role": "use", "models": ["a"]}, {"key": "admin-key", "name": "root", "role": "admin"}])
+
+    def eject():
+        return ask(daemon, method, path, body, bearer("use-key"))
+    stream = Stream(daemon, "a", headers=bearer("use-key"))
+    assert stream.line()
+    assert chat(daemon, "b", headers=bearer("admin-key")).status == 200
+    refused = eject()
+    assert refused.status == 409 and "1 requests run on it" in refused.text, refused
+    stream.leave()
+    wait_state(daemon, "a", "idle")
+    daemon.model("a", "pin")
+    refused = eject()
+    assert refused.status == 409 and "pinned" in refused.text, refused
+    daemon.model("a", "unpin")
+    answer = eject()
+    assert answer.status == 200, answer
+    assert state(daemon, "a") == "unloaded" and state(daemon, "b") == "idle", "what the key may not use stays"
+    if path.startswith("/api/") and body:
+        assert answer.json["done"] is True and answer.json["done_reason"] == "unload"
+    assert eject().status == 200, "what is gone already is no fault"
+
+
+def test_a_page_unloads_nothing_by_get(start):
+    daemon = start({"a": fake()}, local_admin=False)
+    chat(daemon, "a")
+    assert ask(daemon, "GET", "/unload", headers={"Origin": "http://evil.example"}).status == 403
+    assert ask(daemon, "GET", "/unload", headers={"Origin": f"http://127.0.0.1:{daemon.port}"}).status == 403
+    assert ask(daemon, "HEAD", "/unload").status == 405
+    assert ask(daemon, "POST", "/api/generate", {"model": "a", "keep_alive": 0}, {"Origin": "http://evil.example"}).status == 403
+    assert state(daemon, "a") == "idle"
+    assert ask(daemon, "POST", "/models/load", {"model": "a"}).status == 403, "a load is an admin's"
+
+
+def test_keep_alive_zero_behind_an_answer_unloads(start):
+    daemon = start({"a": fake()})
+    body = {"model": "a", "messages": [{"role": "user", "content": "x"}], "keep_alive": 0, "stream": False}
+    assert ask(daemon, "POST", "/api/chat", body).status == 200
+    wait_state(daemon, "a", "unloaded")
