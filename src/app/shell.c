@@ -112,6 +112,8 @@ static void step(struct shell *shell, const struct event *event)
 		for (uint32_t i = 0; i < shell->actions.count; i++)
 			shell_carry_out(shell, &shell->actions.items[i]);
 	} while (more == STEP_MORE);
+	if (type == EVENT_SAMPLE)
+		shell_warm_commit(shell);
 	if (counters->invalid_events != impossible)
 		log_error("event %u was impossible and had no effect: a bug", type);
 	shell->last_step_us = shell_now_us();

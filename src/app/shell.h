@@ -12,6 +12,7 @@
 #include "app/leaks.h"
 #include "app/recorder.h"
 #include "app/sampler.h"
+#include "app/warmer.h"
 #include "base/list.h"
 #include "conf/conf.h"
 #include "core/arbiter.h"
@@ -127,6 +128,11 @@ struct shell {
 	struct api *api;
 	struct store *store;
 	struct sampler *sampler;
+	struct warmer *warmer;       /* NULL: nothing is warmed here */
+	struct warm_orders *warm;    /* being put together */
+	int64_t warm_free_least_bytes;
+	int64_t watched_at_us;
+	uint32_t watch_from;         /* of the models: the next whose file is looked at */
 	enum sampler_pace pace;
 	struct recorder *recorder;
 	struct learning *learning;
@@ -178,6 +184,13 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 void shell_run_posted(struct shell *shell);
 void shell_tell_secrets(struct shell *shell); /* what no engine's log may show */
 void shell_push_arrived(struct shell *shell, struct id ticket, const struct request_spec *spec);
+
+/* shell_warm.c: files in the page cache */
+void shell_warm_open(struct shell *shell);
+int64_t shell_warm_bytes(const struct shell *shell, uint32_t model); /* of its file; 0 = it is not to be warmed */
+void shell_warm_order(struct shell *shell, const struct action *action);
+void shell_warm_commit(struct shell *shell); /* all of a sample's orders were given */
+void shell_warm_decided(struct shell *shell, const struct decision *decision);
 
 /* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again.
  */

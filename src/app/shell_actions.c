@@ -125,6 +125,7 @@ static void release_row(struct shell *shell, uint64_t sequence)
 static void keep_decision(struct shell *shell, const struct decision *decision)
 {
 	api_on_decision(shell->api, decision);
+	shell_warm_decided(shell, decision);
 	if (decision->kind == DECISION_RELEASED) {
 		release_row(shell, decision->instance);
 		keep_learned(shell);
@@ -180,6 +181,10 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_DRAINED:
 		shell_close(shell);
 		break;
+	case ACTION_WARM:
+	case ACTION_COOL:
+		shell_warm_order(shell, action);
+		break;
 	case ACTION_NONE:
 	case ACTION_RESTART:
 	case ACTION_SLEEP:
@@ -190,8 +195,6 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_SAVE:
 	case ACTION_DISCARD:
 	case ACTION_RESTORE:
-	case ACTION_WARM:
-	case ACTION_COOL:
 	case ACTION_GRANT:
 	case ACTION_DENY:
 	case ACTION_RECLAIM:

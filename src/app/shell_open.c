@@ -208,6 +208,7 @@ void shell_push_model(struct shell *shell, uint32_t model)
 
 	event.model.model = model;
 	*spec = shell->catalogue.rows[model].spec;
+	spec->file_bytes = shell_warm_bytes(shell, model);
 	spec->set = set_number(shell->conf, shell->conf->models[model].name);
 	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
 		spec->flags |= MODEL_PRELOAD;
@@ -403,6 +404,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_start_turns(shell);
 	shell_watch_stalls(shell);
 
+	shell_warm_open(shell);
 	shell_open_learning(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
@@ -481,6 +483,7 @@ static void tear_down(struct shell *shell)
 	api_free(shell->api);
 	shell->api = NULL; /* engines' last words come after it */
 	sampler_close(shell->sampler);
+	warmer_free(shell->warmer);
 	shell_close_outside(shell);
 	shell_unwatch_stalls(shell);
 	keeper_close(shell->keeper);
@@ -491,6 +494,7 @@ static void tear_down(struct shell *shell)
 	tickets_free(shell->tickets);
 	if (shell->recorder)
 		recorder_close(shell->recorder);
+	free(shell->warm);
 	catalogue_release(&shell->catalogue);
 	shell_close_learning(shell);
 	shell_free_retired(shell);

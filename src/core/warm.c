@@ -58,8 +58,8 @@ bool warm_files(struct arbiter *a)
 {
 	struct wish wishes[WISHES_MAX];
 	bool due = a->warm_due && policy_ops((enum policy)a->machine.policy)->learns;
-	int64_t room = a->capacity[RAM] - a->unreclaimable[RAM];
-	bool reads = a->loading > 0 || a->pressure != PRESSURE_NONE;
+	int64_t room = a->pressure == PRESSURE_NONE ? a->capacity[RAM] - a->unreclaimable[RAM] : 0;
+	bool reads = a->loading > 0;
 	uint32_t cools = 0;
 
 	a->warm_due = 0;
