@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "lazy/lazy.h"
 
 const struct adapter *adapter_of(const struct conf_model *model)
 {
@@ -70,6 +71,20 @@ static void inherit(struct words *env, const char *const *environment)
 	}
 }
 
+/* Ours first; what the user preloads stays. */
+static void preload(const struct launch_request *request, struct words *env)
+{
+	struct buf list = BUF_INIT;
+
+	buf_append_str(&list, str_from(request->lazy_library));
+	for (const char *const *at = request->environment; at && *at; at++)
+		if (strncmp(*at, "LD_PRELOAD=", 11) == 0 && (*at)[11])
+			buf_printf(&list, ":%s", *at + 11);
+	words_set(env, "LD_PRELOAD", buf_cstr(&list));
+	words_set(env, LAZY_SOCKET_VARIABLE, request->lazy_socket);
+	buf_release(&list);
+}
+
 static void make_environment(const struct launch_request *request, struct words *env)
 {
 	/* Threads that wait by spinning take the cores from the other engines: 100 times slower, measured. */
@@ -80,6 +95,8 @@ static void make_environment(const struct launch_request *request, struct words 
 	words_set(env, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 	words_set(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
 	inherit(env, request->environment);
+	if (request->lazy_library)
+		preload(request, env);
 	if (request->endpoint->key[0])
 		words_set(env, "LLAMA_API_KEY", request->endpoint->key);
 	for (size_t i = 0; i < request->model->env.count; i++)

@@ -52,6 +52,9 @@ struct launch_request {
 	bool is_encoder;             /* the file holds an embedding model */
 	const struct endpoint *endpoint;
 	const char *const *environment; /* the daemon's own; only harmless names are passed on */
+	const char *lazy_library;    /* preloaded; NULL: nothing is */
+	const char *lazy_socket;     /* where it is to listen */
+	const char *save_folder;     /* where conversations may be saved; NULL: nowhere. Without it none can be erased either */
 };
 
 struct launch {

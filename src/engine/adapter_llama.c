@@ -197,6 +197,8 @@ static int command(const struct launch_request *request, struct words *argv, str
 	launch_unless_given(model, argv, "--ui --webui --no-ui --no-webui", "--no-webui", NULL);
 	launch_unless_given(model, argv, "--slots --no-slots", "--slots", NULL);
 	launch_unless_given(model, argv, "--metrics", "--metrics", NULL);
+	if (request->save_folder)
+		launch_unless_given(model, argv, "--slot-save-path", "--slot-save-path", request->save_folder);
 	/* Level 4 tells the sizes of its buffers and how far loading is. It prints no prompts. */
 	launch_unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable",
 	             "-lv", "4");

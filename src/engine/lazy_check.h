@@ -1,0 +1,40 @@
+#ifndef ENGINE_LAZY_CHECK_H
+#define ENGINE_LAZY_CHECK_H
+
+#include <stdbool.h>
+
+#include "conf/conf.h"
+
+/*
+ * lazy_check - does the preload library do its work in this engine?
+ *
+ * Once for each build of an engine: it is started twice with a small model of
+ * our own (probe_model.h), plain and with the library, on a socket that nobody
+ * else can reach. Works: memory is less by nearly all of the KV cache and no
+ * more than the estimate, the answers and their probabilities are the same, and
+ * they are the same again after a discard. Whatever else comes of it, the engine
+ * is served without the library, and `reason` says why. Seconds at most; blocks.
+ *
+ * A verdict is kept in `folder`, a file for each engine, keyed by the program's and the
+ * library's size and time of change; one that only says "not in time" is not kept.
+ * The 90 MiB that a check takes for a moment are inside what is always left free.
+ */
+struct lazy_verdict {
+	bool works;
+	char reason[200]; /* why not: "it is linked statically" */
+};
+
+struct lazy_check {
+	const char *library; /* NULL: not found; `missing` says so */
+	const char *missing;
+	const char *folder;  /* ours, private; also for the sockets of the check */
+	const char *const *environment;
+};
+
+void lazy_check_engine(const struct lazy_check *check, const struct conf_model *model,
+                       struct lazy_verdict *out);
+
+/* Whether its model and settings leave KV where the library can reach: on the host. */
+bool lazy_applies(const struct conf_model *model, struct lazy_verdict *why_not);
+
+#endif
