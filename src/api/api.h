@@ -85,6 +85,8 @@ struct api_host {
 	bool (*post)(void *ctx, void (*fn)(void *arg), void *arg);
 	/* How good the estimates of the loads that are kept were. */
 	void (*calibration)(void *ctx, struct calibration *out);
+	/* Optional. NULL: its KV follows use; else why it does not, "" where it has no such cache. */
+	const char *(*not_lazy)(void *ctx, uint32_t model);
 };
 
 struct api_options {

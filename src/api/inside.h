@@ -76,6 +76,8 @@ bool api_parse_id(const struct api *api, const char *text, uint64_t *out_sequenc
 /* A live or lately ended request; NULL where there is none that the caller may see. requests.c */
 json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequence);
 void api_no_request(struct call *call, const char *id);
+/* "; its KV follows use: ..." or why it does not; nothing where there is no such cache. */
+void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out);
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index);
 
 /* Further parts of /metrics. exposition_use.c */

@@ -130,6 +130,16 @@ static void add_slopes(const struct memory_input *in, json_t *owners, struct res
 	}
 }
 
+/* Where KV follows use, what of the claim is for conversations. */
+static void add_kv(json_t *owner, const struct model_view *model)
+{
+	if (!(model->spec->flags & MODEL_LAZY))
+		return;
+	json_object_set_new(owner, "kv_claim_bytes", json_integer(model->kv_bytes));
+	json_object_set_new(owner, "kv_kept_bytes", json_integer(model->kept_bytes));
+	json_object_set_new(owner, "tokens", json_integer(model->kept_tokens));
+}
+
 static void add_instances(const struct memory_input *in, json_t *owners)
 {
 	struct model_view model;
@@ -139,8 +149,10 @@ static void add_instances(const struct memory_input *in, json_t *owners)
 			int64_t bytes[POOLS_KNOWN_MAX] = { 0 };
 			for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 				bytes[pool] = amount_in_pool(&model.measured, pool);
-			add_by_pool(in, add_owner(owners, "instance", model.spec->name, model.claim_bytes,
-			                          model.measured_bytes), bytes);
+			json_t *owner = add_owner(owners, "instance", model.spec->name, model.claim_bytes,
+			                          model.measured_bytes);
+			add_by_pool(in, owner, bytes);
+			add_kv(owner, &model);
 		}
 }
 

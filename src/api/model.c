@@ -9,6 +9,10 @@
 static int64_t steady_bytes(const struct model_view *model)
 {
 	const struct model_spec *spec = model->spec;
+
+	/* Where KV follows use, with what is claimed of it. */
+	if (spec->flags & MODEL_LAZY)
+		return model->base_bytes + model->kv_bytes;
 	return model->base_bytes + (int64_t)spec->slots * amount_total(&spec->per_request);
 }
 
@@ -126,6 +130,33 @@ static json_t *speed_json(const struct metrics *metrics, uint32_t model)
 	return speed > 0 ? json_real(speed) : json_null();
 }
 
+/* Of the cache that conversations fill. */
+static void add_kv(const struct api *api, json_t *json, const struct model_view *model, uint32_t index)
+{
+	const char *not_lazy = api->host.not_lazy ? api->host.not_lazy(api->host.ctx, index) : "";
+
+	json_object_set_new(json, "cached_tokens", json_integer(not_lazy ? model->cached_tokens : model->kept_tokens));
+	json_object_set_new(json, "growths", json_integer((json_int_t)model->growths));
+	json_object_set_new(json, "kv", !not_lazy      ? json_string("lazy")
+	                                : not_lazy[0] ? json_string("fixed") : json_null());
+	json_object_set_new(json, "kv_reason", json_name(not_lazy));
+	json_object_set_new(json, "kv_kept_bytes", json_integer(model->kept_bytes));
+	json_object_set_new(json, "kv_claim_bytes", json_integer(model->kv_bytes));
+}
+
+void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out)
+{
+	const char *not_lazy = api->host.not_lazy ? api->host.not_lazy(api->host.ctx, index) : "";
+	char kept[UNITS_TEXT], claimed[UNITS_TEXT];
+
+	if (!not_lazy && !id_is_none(model->instance))
+		buf_printf(out, "; its KV follows use: %lld tokens held in %s, %s claimed",
+		           (long long)model->kept_tokens, units_size(kept, model->kept_bytes),
+		           units_size(claimed, model->kv_bytes));
+	else if (not_lazy && not_lazy[0])
+		buf_printf(out, "; its KV is reserved whole: %s", not_lazy);
+}
+
 /* What `ps` prints, and what the numbers were made of. */
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index)
 {
@@ -140,7 +171,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "pid", model->pid > 0 ? json_integer(model->pid) : json_null());
 	add_settings(api, json, model, index);
 	json_object_set_new(json, "slots_used", json_integer(model->running));
-	json_object_set_new(json, "cached_tokens", json_integer(model->cached_tokens));
+	add_kv(api, json, model, index);
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
@@ -148,7 +179,6 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	add_by_pool(api, json, "claim_by_pool", &model->claim);
 	json_object_set_new(json, "running", json_integer(model->running));
 	json_object_set_new(json, "queued", json_integer(model->queued));
-	json_object_set_new(json, "growths", json_integer(0));
 	json_object_set_new(json, "last_used_at_ms", json_integer(api_epoch_ms(api, model->last_used_at_us)));
 	json_object_set_new(json, "pinned", json_boolean(model->pinned));
 	const struct conf_set *set = conf_set_of(api->host.conf(api->host.ctx), spec->name);
@@ -218,13 +248,14 @@ static json_t *configuration_json(const struct conf_model *m)
 }
 
 /* Its state in words. */
-static json_t *state_json(const struct api *api, const struct model_view *model)
+static json_t *state_json(const struct api *api, const struct model_view *model, uint32_t index)
 {
 	struct buf text = BUF_INIT;
 	struct api_now now;
 
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
+	api_kv_text(api, model, index, &text);
 	json_t *json = json_lossy(buf_str(&text));
 	buf_release(&text);
 	return json;
@@ -242,7 +273,7 @@ void handle_model(struct api *api, struct call *call, const char *name)
 	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
 	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));
 	json_t *json = api_model_json(api, &model, index);
-	json_object_set_new(json, "text", state_json(api, &model));
+	json_object_set_new(json, "text", state_json(api, &model, index));
 	json_object_set_new(json, "error", json_name(error));
 	json_object_set_new(json, "configured", conf ? configuration_json(conf) : json_null());
 	json_object_set_new(json, "estimate", estimate ? estimate_json(estimate) : json_null());

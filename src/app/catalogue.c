@@ -122,17 +122,11 @@ static void fill_from_conf(const struct conf_model *model, struct model_spec *sp
  */
 enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
 
-static int estimate_at(const struct conf_model *model, int64_t context, struct estimate *out,
-                       struct err *err)
-{
-	return engine_estimate(model, context, model->slots, out, err);
-}
-
-static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, int64_t *context,
+static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, bool lazy, int64_t *context,
                             struct estimate *out, struct err *err)
 {
 	int64_t tokens = model->context_max > 0 ? model->context_max : CONTEXT_UNKNOWN;
-	int code = estimate_at(model, tokens, out, err);
+	int code = engine_estimate(model, tokens, model->slots, lazy, out, err);
 
 	if (code < 0 || model->context_max != CONF_AUTO) {
 		*context = tokens;
@@ -140,9 +134,9 @@ static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, 
 	}
 	if (out->trained_context > 0)
 		tokens = out->trained_context;
-	for (code = estimate_at(model, tokens, out, err);
+	for (code = engine_estimate(model, tokens, model->slots, lazy, out, err);
 	     code == 0 && out->steady_bytes > room_bytes && tokens / 2 >= CONTEXT_LEAST;
-	     code = estimate_at(model, tokens, out, err))
+	     code = engine_estimate(model, tokens, model->slots, lazy, out, err))
 		tokens /= 2;
 	*context = tokens;
 	return code;
@@ -211,6 +205,37 @@ void catalogue_raise(struct catalogue_row *row, int64_t peak_bytes)
 	use_estimate(row, row->spec.context_tokens);
 }
 
+/* Whether its KV may follow use, before its footprint is reckoned: it decides what base holds. */
+static void choose_kv(const struct conf_model *model, const struct catalogue_ground *ground,
+                      struct catalogue_row *row)
+{
+	struct lazy_verdict verdict;
+	bool on_gpu = ground->has_devices && strcmp(model->device ? model->device : "auto", "cpu") != 0;
+
+	/* Who declares a footprint has counted the cache in. */
+	if (model->engine != CONF_ENGINE_LLAMA_SERVER || model->footprint_bytes > 0)
+		return;
+	if (lazy_applies(model, &verdict)) {
+		if (on_gpu)
+			str_copy(verdict.reason, sizeof(verdict.reason), STR("its cache lies in a GPU's memory"));
+		else
+			lazy_check_engine(&ground->lazy, model, &verdict);
+	}
+	row->lazy = verdict.works;
+	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
+}
+
+static void use_kv(const struct conf_model *model, int64_t context, struct catalogue_row *row)
+{
+	if (row->estimate.per_request_bytes <= 0)
+		row->lazy = false; /* it keeps nothing of its conversations: an encoder, a recurrent model */
+	if (!row->lazy)
+		return;
+	kv_shape_of(model, &row->estimate, context, &row->kv);
+	row->spec.flags |= MODEL_LAZY;
+	row->spec.build_key ^= MODEL_LAZY; /* what was measured holds for an engine started this way */
+}
+
 static void use_declared(struct model_spec *spec, int64_t bytes)
 {
 	spec->flags |= MODEL_DECLARED;
@@ -248,7 +273,7 @@ static int check_program(const struct conf_model *model, struct err *err)
 	               model->engine == CONF_ENGINE_COMMAND ? "cmd" : "engines");
 }
 
-void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
+void catalogue_refresh(const struct conf_model *model, const struct catalogue_ground *ground,
                        struct catalogue_row *row)
 {
 	struct err err = { 0 };
@@ -267,7 +292,9 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 	                model->engine == CONF_ENGINE_WHISPER_SERVER ||
 	                model->engine == CONF_ENGINE_SD_SERVER;
 	if (code == 0 && model->file && is_known)
-		code = estimate_fitting(model, room_bytes, &context, &row->estimate, &err);
+		choose_kv(model, ground, row);
+	if (code == 0 && model->file && is_known)
+		code = estimate_fitting(model, ground->room_bytes, row->lazy, &context, &row->estimate, &err);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,
 		               "model file %s is cut short: %lld bytes are missing; fetch it again",
@@ -277,6 +304,7 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
 	} else if (row->estimate.base_bytes > 0) {
 		use_estimate(row, context);
+		use_kv(model, context, row);
 		note_formula(model, row);
 	}
 	if (model->footprint_bytes > 0)
@@ -287,15 +315,17 @@ void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
 
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row)
 {
-	return row->spec.file_key == file_key(model) && row->spec.build_key == build_key(model);
+	uint64_t build = row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0);
+
+	return row->spec.file_key == file_key(model) && build == build_key(model);
 }
 
-void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out)
+void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out)
 {
 	out->count = conf->model_count;
 	out->rows = xcalloc(conf->model_count, sizeof(*out->rows));
 	for (size_t i = 0; i < conf->model_count; i++)
-		catalogue_refresh(&conf->models[i], room_bytes, &out->rows[i]);
+		catalogue_refresh(&conf->models[i], ground, &out->rows[i]);
 }
 
 void catalogue_release(struct catalogue *catalogue)

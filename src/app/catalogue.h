@@ -7,6 +7,8 @@
 
 #include "conf/conf.h"
 #include "core/event.h"
+#include "engine/kv_shape.h"
+#include "engine/lazy_check.h"
 #include "estimate/correct.h"
 #include "estimate/estimate.h"
 
@@ -28,6 +30,9 @@ struct catalogue_row {
 	struct formula_parts formula; /* the estimate before anything corrected it */
 	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
 	int64_t file_bytes;       /* of the file named; 0 where there is none */
+	bool lazy;                /* started with the preload library: KV follows use */
+	struct kv_shape kv;       /* where lazy */
+	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
 };
 
@@ -36,12 +41,18 @@ struct catalogue {
 	size_t count;
 };
 
-/* `room_bytes`: the most that models may take on this machine; bounds a context of `auto`. */
-void catalogue_build(const struct conf *conf, int64_t room_bytes, struct catalogue *out);
+/* What the rows depend on besides the models. */
+struct catalogue_ground {
+	int64_t room_bytes; /* the most that models may take on this machine; bounds a context of `auto` */
+	bool has_devices;   /* models go to a GPU unless they say otherwise */
+	struct lazy_check lazy;
+};
+
+void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out);
 /* Whether the row was made of the very file and program that are there now. */
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row);
 /* Look at one model's file again. */
-void catalogue_refresh(const struct conf_model *model, int64_t room_bytes,
+void catalogue_refresh(const struct conf_model *model, const struct catalogue_ground *ground,
                        struct catalogue_row *row);
 /* Take over what earlier loads taught of such a model; nothing where they taught nothing. */
 void catalogue_correct(struct catalogue_row *row, const struct correction *correction);

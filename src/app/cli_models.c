@@ -36,6 +36,7 @@ static void add_running_row(struct table *table, const json_t *model)
 	table_add_size(table, json_int(model, "measured_bytes"));
 	table_add_size(table, json_int(model, "estimate_bytes"));
 	table_add_count(table, json_int(model, "context"));
+	table_add_count(table, json_int(model, "cached_tokens"));
 	table_add_count(table, json_int(model, "pid"));
 	table_add(table, "%s", json_when(when, json_int(model, "last_used_at_ms")));
 	table_add(table, "%s", json_text(model, "reason"));
@@ -44,7 +45,7 @@ static void add_running_row(struct table *table, const json_t *model)
 static int run_ps(const struct cli_args *args)
 {
 	static const char *const columns[] = { "MODEL",    "STATE",    ">SLOTS", ">QUEUE",    ">MEASURED",
-		                               ">ESTIMATE", ">CONTEXT", ">PID",   "LAST USED", "REASON",
+		                               ">ESTIMATE", ">CONTEXT", ">TOKENS", ">PID",   "LAST USED", "REASON",
 		                               NULL };
 	struct table table;
 	json_t *root, *model;

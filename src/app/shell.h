@@ -46,6 +46,7 @@ struct instance_row {
 	bool gone;                          /* its group ended: samples say so */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
+	struct kept_talk *kept;             /* NULL: its KV does not follow use */
 	char file[DIR_PATH_MAX];            /* the mapped model file, for the probe */
 };
 
@@ -88,6 +89,8 @@ struct shell {
 	struct outside *outsides; /* servers that we do not run */
 	struct room_facts room_facts;
 	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
+	char lazy_library[DIR_PATH_MAX], lazy_missing[200]; /* the preload library, or why there is none */
+	char save_dir[DIR_PATH_MAX + 16]; /* where engines save conversations; ours, emptied at the start */
 
 	struct arbiter *arbiter;
 	struct arbiter_limits limits;
@@ -210,6 +213,15 @@ void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_byte
 /* A load of it was killed for memory: it takes more than it was granted. */
 void shell_learn_killed(struct shell *shell, uint32_t model);
 void shell_calibration(const struct shell *shell, struct calibration *out);
+
+/* shell_kept.c: what conversations hold in engines whose KV follows use. */
+void shell_find_lazy(struct shell *shell); /* the library, and the folder for conversations */
+void shell_ground(struct shell *shell, struct catalogue_ground *out); /* valid as long as the shell */
+/* What a request may come to take, as far as its body tells; zero where the model has no such KV. */
+void shell_need(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out);
+void shell_kept_begin(struct shell *shell, struct instance_row *row); /* spawned */
+void shell_kept_ask(struct shell *shell, struct id instance);         /* ready, or a request ended there */
+void shell_kept_end(struct instance_row *row);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);

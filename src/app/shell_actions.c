@@ -29,6 +29,7 @@ static void spawn(struct shell *shell, const struct action *action)
 
 	if (action->instance.index >= shell->instances_used)
 		shell->instances_used = action->instance.index + 1;
+	shell_kept_end(row);
 	*row = (struct instance_row){ .id = action->instance,
 		                      .sequence = action->instance_sequence,
 		                      .model = action->model,
@@ -49,10 +50,14 @@ static void spawn(struct shell *shell, const struct action *action)
 	                                    .context_tokens = action->context_tokens,
 	                                    .file_bytes = known->file_bytes,
 	                                    .is_encoder = known->estimate.is_encoder,
+	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
+	                                    .save_folder = known->lazy ? shell->save_dir : NULL,
 	                            },
 	                            &err);
-	if (code == 0)
+	if (code == 0) {
+		shell_kept_begin(shell, row);
 		return;
+	}
 	str_copy(shell->last_error[action->model], sizeof(shell->last_error[0]),
 	         str_from(err.text));
 	row->gone = true;

@@ -74,6 +74,13 @@ static void push_answered(struct shell *shell, const struct exchange_end *end)
 	shell_push(shell, &event);
 }
 
+static struct id instance_of(const struct shell *shell, uint32_t model)
+{
+	struct model_view view;
+
+	return arbiter_model(shell->arbiter, model, &view) ? view.instance : ID_NONE;
+}
+
 static void on_request_end(void *ctx, const struct exchange_end *end)
 {
 	struct shell *shell = ctx;
@@ -82,6 +89,8 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 		push_answered(shell, end);
 	else if (!id_is_none(end->ticket))
 		push_request_end(shell, EVENT_REQUEST_GONE, end->ticket, end->fail);
+	if (end->dispatched && end->model != MODEL_NONE)
+		shell_kept_ask(shell, instance_of(shell, end->model));
 	api_on_request_end(shell->api, end);
 }
 
@@ -246,6 +255,7 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 	*out = (struct gateway_host){
 		.ctx = shell,
 		.on_request = on_request,
+		.need = shell_need,
 		.on_end = on_request_end,
 		.on_return = on_return,
 		.endpoint = endpoint,
@@ -287,6 +297,16 @@ static const struct topology *api_topology(void *ctx)
 {
 	struct shell *shell = ctx;
 	return shell->sample.total_bytes ? &shell->topology : NULL;
+}
+
+static const char *api_not_lazy(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+
+	if (model >= shell->catalogue.count)
+		return "";
+	const struct catalogue_row *row = &shell->catalogue.rows[model];
+	return row->lazy && !row->not_lazy[0] ? NULL : row->not_lazy;
 }
 
 static const struct estimate *api_estimate(void *ctx, uint32_t model)
@@ -411,6 +431,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.topology = api_topology,
 		.calibration = api_calibration,
 		.estimate = api_estimate,
+		.not_lazy = api_not_lazy,
 		.gateway = api_gateway,
 		.now = api_now,
 		.sequence = sequence,
@@ -454,6 +475,7 @@ static void on_ready(void *ctx, struct id instance, uint32_t slots, uint32_t con
 	event.instance.slots = slots;
 	event.instance.context_tokens = context_tokens;
 	shell_push(ctx, &event);
+	shell_kept_ask(ctx, instance);
 }
 
 static void on_ended(void *ctx, struct id instance, const struct ending *ending)
@@ -484,8 +506,10 @@ static void on_gone(void *ctx, struct id instance, const struct ending *ending)
 	struct instance_row *row = shell_instance(shell, instance);
 
 	(void)ending;
-	if (row)
+	if (row) {
 		row->gone = true;
+		shell_kept_end(row);
+	}
 	shell_close_if_done(shell);
 	/* The ladder starts anew at each end, also while another is awaited. */
 	shell->pace = PACE_RELEASE;

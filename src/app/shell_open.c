@@ -393,7 +393,10 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	 * sockets of its engines, its history, its recording. */
 	if (open_gateway(shell, err) < 0)
 		return err->code;
-	catalogue_build(conf, shell->room_bytes, &shell->catalogue);
+	shell_find_lazy(shell);
+	struct catalogue_ground ground;
+	shell_ground(shell, &ground);
+	catalogue_build(conf, &ground, &shell->catalogue);
 	warn_of_models(shell);
 	open_history(shell);
 	if (open_recording(shell, err) < 0 || open_engines(shell, keeper, err) < 0)
@@ -449,6 +452,8 @@ void shell_close(struct shell *shell)
 	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			supervisor_kill(shell->supervisor, shell->instances[i].id);
+	for (uint32_t i = 0; i < shell->instances_used; i++)
+		shell_kept_end(&shell->instances[i]);
 	uv_timer_start(&shell->hard_stop, on_hard_stop, HARD_STOP_MS, 0);
 	shell_close_if_done(shell);
 }

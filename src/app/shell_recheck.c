@@ -22,7 +22,7 @@ struct recheck {
 	struct shell *shell;
 	uint32_t model;
 	const struct conf_model *conf_model;
-	int64_t room_bytes;
+	struct catalogue_ground ground;
 	struct catalogue_row row; /* as it stands, then as it was found */
 	bool changed;
 	struct asked *first;
@@ -54,7 +54,7 @@ static void look(uv_work_t *work)
 	recheck->changed = recheck->row.error[0] ||
 	                   !catalogue_is_current(recheck->conf_model, &recheck->row);
 	if (recheck->changed)
-		catalogue_refresh(recheck->conf_model, recheck->room_bytes, &recheck->row);
+		catalogue_refresh(recheck->conf_model, &recheck->ground, &recheck->row);
 }
 
 static void answer(struct shell *shell, const struct asked *asked)
@@ -112,7 +112,7 @@ void shell_recheck(struct shell *shell, struct id ticket, const struct request_s
 	recheck->shell = shell;
 	recheck->model = spec->model;
 	recheck->conf_model = &shell->conf->models[spec->model];
-	recheck->room_bytes = shell->room_bytes;
+	shell_ground(shell, &recheck->ground);
 	recheck->row = shell->catalogue.rows[spec->model];
 	recheck->first = asked;
 	recheck->next = shell->rechecks;

@@ -36,7 +36,7 @@ struct reload {
 
 	/* what it brings */
 	struct conf *conf;         /* NULL: it cannot be used, `report` says why */
-	int64_t room_bytes;
+	struct catalogue_ground ground;
 	struct catalogue fresh;    /* as conf->models stood when it was read */
 	const char **names;        /* of the rows of `fresh`; NULL: the row that there is stays */
 	struct buf report;
@@ -75,7 +75,7 @@ static void read_models(struct reload *reload)
 		if (!fits_anew && settled_model(reload, model))
 			continue;
 		reload->names[i] = model->name;
-		catalogue_refresh(model, reload->room_bytes, &reload->fresh.rows[i]);
+		catalogue_refresh(model, &reload->ground, &reload->fresh.rows[i]);
 	}
 }
 
@@ -87,7 +87,7 @@ static void read_anew(uv_work_t *work)
 	if (!reload->conf)
 		return;
 	if (!same_room(reload->old, reload->conf))
-		reload->room_bytes = shell_room(&reload->facts, reload->conf);
+		reload->ground.room_bytes = shell_room(&reload->facts, reload->conf);
 	read_models(reload);
 }
 
@@ -185,7 +185,7 @@ static void apply(struct shell *shell, struct reload *reload)
 	retire(shell, shell->conf);
 	shell->conf = reload->conf;
 	reload->conf = NULL;
-	shell->room_bytes = reload->room_bytes;
+	shell->room_bytes = reload->ground.room_bytes;
 	shell->reserve_bytes = shell_reserve(&reload->facts, shell->conf);
 	gateway_reconfigure(shell->gateway, shell->conf);
 	shell_tell_secrets(shell);
@@ -255,7 +255,7 @@ static void begin(struct reload *reload)
 	reload->path = shell->options.conf_path;
 	reload->old = shell->conf;
 	reload->facts = shell->room_facts;
-	reload->room_bytes = shell->room_bytes;
+	shell_ground(shell, &reload->ground);
 	reload->settled = xcalloc(shell->catalogue.count, sizeof(*reload->settled));
 	for (size_t i = 0; i < shell->catalogue.count; i++)
 		reload->settled[i] = !shell->catalogue.rows[i].error[0];

@@ -225,8 +225,8 @@ static const struct field model_fields[] = {
 	{ "kv_type", FIELD_WORD, DRAIN, MODEL(kv_type), .choices = kv_types, .fallback = "f16",
 	  .help = "How the engine stores what it has read of a conversation." },
 	{ "kv", FIELD_CHOICE, DRAIN, MODEL(kv), .choices = kv_ways, .fallback = "lazy",
-	  .help = "lazy: memory follows what conversations fill; fixed: all of it at the start. "
-	          "lazy means fixed until it is built." },
+	  .help = "lazy: memory follows what conversations fill, where the engine computes on the CPU; fixed, and "
+	          "elsewhere: all of it at the start. elastic means fixed until it is built." },
 	{ "kv_keep", FIELD_SIZE, LIVE, FIELD_UNBUILT, MODEL(kv_keep_bytes), .max = LARGEST,
 	  .help = "Conversations saved when the model has to go." },
 	{ "args", FIELD_ARGS, DRAIN, MODEL(args),

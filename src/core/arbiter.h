@@ -104,6 +104,7 @@ struct model_view {
 	int64_t peak_bytes;      /* highest measured of this instance */
 	int64_t kept_bytes;      /* MODEL_LAZY: what its slots hold for conversations */
 	int64_t kept_tokens;
+	uint64_t growths;        /* of what they hold */
 	int64_t kv_bytes;        /* ... and what is claimed for those and for what runs */
 	struct amount claim;
 	struct amount measured;

@@ -18,6 +18,7 @@ void kept_clear(struct instance *instance)
 void kept_told(struct instance *instance, const struct event *event)
 {
 	struct kept *kept = &instance->kept;
+	int64_t before = kept->total_bytes;
 
 	kept->tokens = event->held.tokens;
 	kept->total_bytes = 0;
@@ -31,6 +32,7 @@ void kept_told(struct instance *instance, const struct event *event)
 		kept->slot_bytes[at] = bytes;
 		kept->total_bytes += bytes;
 	}
+	kept->growths += kept->total_bytes > before;
 	if (!event->held.settled)
 		return;
 	kept->settling = 0;

@@ -84,6 +84,7 @@ struct kept {
 	uint32_t settling;      /* requests that ended since this was told */
 	int64_t settling_bytes; /* their needs */
 	int64_t settling_least;
+	uint64_t growths;       /* times that they were told to hold more */
 	int64_t total_bytes;
 	int64_t tokens;
 };

@@ -205,11 +205,17 @@ int ask_start(const struct ask_options *options, struct ask **out)
 	struct ask *ask = xcalloc(1, sizeof(*ask));
 	ask->fd = fd;
 	ask->options = *options;
-	ask->request = xasprintf("GET %s HTTP/1.1\r\nHost: %s\r\n%s%s%s"
-	                         "Connection: close\r\n\r\n",
-	                         options->path, endpoint->authority ? endpoint->authority : "localhost",
+	char length[80] = "";
+	if (options->post)
+		snprintf(length, sizeof(length), "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+		         strlen(options->post));
+	ask->request = xasprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s%s%s%s"
+	                         "Connection: close\r\n\r\n%s",
+	                         options->post ? "POST" : "GET", options->path,
+	                         endpoint->authority ? endpoint->authority : "localhost",
 	                         endpoint->key[0] ? "Authorization: Bearer " : "",
-	                         endpoint->key, endpoint->key[0] ? "\r\n" : "");
+	                         endpoint->key, endpoint->key[0] ? "\r\n" : "", length,
+	                         options->post ? options->post : "");
 	int status = uv_poll_init(options->loop, &ask->poll, fd);
 	if (status < 0) {
 		close(fd);

@@ -7,7 +7,7 @@
 #include "engine/endpoint.h"
 
 /*
- * ask - one small GET to an engine, for its health and its slots.
+ * ask - one small question to an engine, for its health and its slots.
  *
  * Not for requests of clients: it connects, reads at most 64 KiB, and is done.
  */
@@ -18,6 +18,7 @@ struct ask_options {
 	struct uv_loop_s *loop;
 	const struct endpoint *endpoint;
 	const char *path;  /* "": a connection is all that is asked for */
+	const char *post;  /* a POST with this JSON; NULL: a GET */
 	bool whole;        /* wait for the body; else the status is enough */
 	void *ctx;
 	/*

@@ -196,7 +196,7 @@ static int estimate_sd(const struct conf_model *model, struct estimate *out, str
 	return estimate_image(paths, count, out, err);
 }
 
-int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
+int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
                     struct estimate *out, struct err *err)
 {
 	struct estimate_params params;
@@ -206,6 +206,7 @@ int engine_estimate(const struct conf_model *model, int64_t context, int64_t slo
 	};
 
 	engine_estimate_params(model, context, slots, &params);
+	params.lazy_kv = lazy;
 	if (model->engine == CONF_ENGINE_SD_SERVER)
 		return estimate_sd(model, out, err);
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER)

@@ -28,10 +28,11 @@ int engine_estimate_launch(const char *path, struct estimate_params *params,
                            const struct launch_batches *given, struct estimate *out, struct err *err);
 
 /*
- * The footprint of a model's file so launched, with its projector, adapters and draft. An encoder is started with a
+ * The footprint of a model's file so launched, with its projector, adapters and draft; `lazy`: with
+ * the preload library, so that base holds no KV and a request's is its own. An encoder is started with a
  * physical batch that takes its longest text, which only the file tells.
  */
-int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots,
+int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
                     struct estimate *out, struct err *err);
 
 #endif

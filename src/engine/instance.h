@@ -43,6 +43,8 @@ struct instance {
 	const struct adapter *adapter;
 	struct model_record *record;
 	struct endpoint endpoint;
+	char lazy_socket[108];    /* "": nothing is preloaded */
+	const char *lazy_library, *save_folder; /* only while it is started */
 	char name[64];            /* the program, for messages */
 	uint32_t slots;
 	uint32_t context_tokens;

@@ -269,8 +269,8 @@ static void compare(const struct conf_model *probe, const struct trial *plain, c
 	struct err err;
 	int64_t most_kib = plain->anon_kib - LEFT_OUT_KIB;
 
-	if (engine_estimate(probe, PROBE_CONTEXT, 1, &estimate, &err) == 0) {
-		int64_t expected = ((estimate.base_bytes - estimate.host.kv_bytes) >> 10) + SLACK_KIB;
+	if (engine_estimate(probe, PROBE_CONTEXT, 1, true, &estimate, &err) == 0) {
+		int64_t expected = (estimate.base_bytes >> 10) + SLACK_KIB;
 		most_kib = most_kib > expected ? most_kib : expected;
 	}
 	if (plain->anon_kib - lazy->anon_kib < LEFT_OUT_KIB || lazy->anon_kib > most_kib)
@@ -340,9 +340,9 @@ static void try_both(const struct lazy_check *check, const struct conf_model *mo
 	struct trial plain = { 0 }, lazy = { 0 };
 	struct err err = { 0 };
 
-	int length = snprintf(folder, sizeof(folder), "%s/lazy-XXXXXX", check->folder);
+	int length = snprintf(folder, sizeof(folder), "%s/lazy-XXXXXX", check->sockets);
 	if (length < 0 || (size_t)length >= sizeof(folder) || !mkdtemp(folder)) {
-		snprintf(out->reason, sizeof(out->reason), "no folder for its check in %.100s", check->folder);
+		snprintf(out->reason, sizeof(out->reason), "no folder for its check in %.100s", check->sockets);
 		return;
 	}
 	snprintf(file, sizeof(file), "%s/probe.gguf", folder);
@@ -458,8 +458,8 @@ void lazy_check_engine(const struct lazy_check *check, const struct conf_model *
 		int64_t began = now_ms();
 		try_both(check, model, out);
 		remember(buf_cstr(&path), out);
-		log_info("%s: KV that follows use: %s%s (checked in %lld ms)", program, out->works ? "works" : "no, ",
-		         out->reason, (long long)(now_ms() - began));
+		log_info("%s: KV that follows use: %s%s (checked in %lld ms)", program,
+		         out->works ? "works" : "no, ", out->reason, (long long)(now_ms() - began));
 	}
 	buf_release(&path);
 }
@@ -473,6 +473,7 @@ bool lazy_applies(const struct conf_model *model, struct lazy_verdict *why_not)
 		snprintf(why_not->reason, sizeof(why_not->reason), "kv: %s is configured",
 		         model->kv == CONF_KV_FIXED ? "fixed" : "elastic");
 	else if (args_have(&model->args, "-kvu --kv-unified"))
-		snprintf(why_not->reason, sizeof(why_not->reason), "one cache for all slots: any slot may take all of it");
+		snprintf(why_not->reason, sizeof(why_not->reason),
+		         "one cache for all slots: any slot may take all of it");
 	return !why_not->reason[0];
 }

@@ -27,7 +27,8 @@ struct lazy_verdict {
 struct lazy_check {
 	const char *library; /* NULL: not found; `missing` says so */
 	const char *missing;
-	const char *folder;  /* ours, private; also for the sockets of the check */
+	const char *folder;  /* ours, where verdicts are kept */
+	const char *sockets; /* ours and private, with a short path */
 	const char *const *environment;
 };
 

@@ -76,6 +76,8 @@ static void instance_free(struct instance *instance)
 	uv_close((uv_handle_t *)instance->timer, free_handle);
 	if (instance->endpoint.path[0])
 		unlink(instance->endpoint.path);
+	if (instance->lazy_socket[0])
+		unlink(instance->lazy_socket);
 	list_remove(&instance->node);
 	instance->supervisor->instance_count--;
 	redactor_release(&instance->redactor);
@@ -307,6 +309,18 @@ static int choose_endpoint(struct instance *instance, uint64_t sequence, struct 
 	return 0;
 }
 
+/* Without such a socket nobody could ask the library: then it is left out. */
+static void choose_lazy_socket(struct instance *instance, uint64_t sequence)
+{
+	int length = snprintf(instance->lazy_socket, sizeof(instance->lazy_socket), "%s/engine-%llu-lazy.sock",
+	                      instance->supervisor->socket_dir, (unsigned long long)sequence);
+
+	if (length < 0 || (size_t)length >= sizeof(instance->lazy_socket))
+		instance->lazy_socket[0] = '\0';
+	else
+		unlink(instance->lazy_socket);
+}
+
 static int start_process(struct instance *instance, struct err *err)
 {
 	const struct supervisor *supervisor = instance->supervisor;
@@ -317,6 +331,9 @@ static int start_process(struct instance *instance, struct err *err)
 		.is_encoder = instance->is_encoder,
 		.endpoint = &instance->endpoint,
 		.environment = (const char *const *)environ,
+		.lazy_library = instance->lazy_socket[0] ? instance->lazy_library : NULL,
+		.lazy_socket = instance->lazy_socket,
+		.save_folder = instance->save_folder,
 	};
 	struct launch launch;
 	int log_fd;
@@ -381,6 +398,10 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 		instance_attach(instance);
 		return 0;
 	}
+	instance->lazy_library = order->lazy_library;
+	instance->save_folder = order->save_folder;
+	if (order->lazy_library)
+		choose_lazy_socket(instance, order->sequence);
 	int code = choose_endpoint(instance, order->sequence, err);
 	instance_learn_secrets(instance);
 	if (code == 0)
@@ -475,6 +496,16 @@ bool supervisor_endpoint(const struct supervisor *supervisor, struct id id, stru
 	if (!instance || instance->state != INSTANCE_READY)
 		return false;
 	*out = instance->endpoint;
+	return true;
+}
+
+bool supervisor_lazy_socket(const struct supervisor *supervisor, struct id id, char out[108])
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	if (!instance || instance->state != INSTANCE_READY)
+		return false;
+	memcpy(out, instance->lazy_socket, sizeof(instance->lazy_socket));
 	return true;
 }
 

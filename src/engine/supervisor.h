@@ -83,6 +83,8 @@ struct spawn_order {
 	uint32_t context_tokens;
 	int64_t file_bytes;             /* of the model's file, for progress; 0 = unknown */
 	bool is_encoder;                /* the file holds an embedding model */
+	const char *lazy_library;       /* to be preloaded; NULL: nothing is */
+	const char *save_folder;        /* where its conversations may be saved; NULL: nowhere */
 };
 
 /* 0: events follow. Else nothing was started and `err` says why. */
@@ -92,6 +94,9 @@ void supervisor_kill(struct supervisor *supervisor, struct id instance);
 
 /* False where it is not ready. */
 bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance, struct endpoint *out);
+
+/* Where its preload library listens; "" = it was started without. False where it is not ready. */
+bool supervisor_lazy_socket(const struct supervisor *supervisor, struct id instance, char out[108]);
 
 /* For the probe: whose memory is an instance's. False where it is not known. */
 struct owner {

@@ -34,6 +34,7 @@ static void read_facts(struct exchange *exchange)
 	const struct body_facts *facts = intake_facts(&exchange->intake);
 
 	exchange->may_stream = exchange->shape->streams_unless_told;
+	exchange->prompt_bytes = exchange->reply_tokens = -1;
 	if (!facts)
 		return;
 	/* A field of a form counts more than the query. */
@@ -48,6 +49,8 @@ static void read_facts(struct exchange *exchange)
 	exchange->width = facts->width;
 	exchange->height = facts->height;
 	exchange->ejects = eject_is_asked(exchange, facts, &exchange->ejects_only);
+	exchange->prompt_bytes = (int64_t)facts->prompt_bytes;
+	exchange->reply_tokens = facts->reply_tokens;
 	find_side(exchange, facts);
 	intake_forget_facts(&exchange->intake);
 }
@@ -328,6 +331,17 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 	exchange->priority = spec->priority;
 }
 
+/* What only counts or renders text leaves nothing in the cache. */
+static void set_need(const struct exchange *exchange, struct request_spec *spec)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	bool reads = exchange->route.background;
+
+	if (host->need)
+		host->need(host->ctx, exchange->model, reads ? 0 : exchange->prompt_bytes,
+		           reads ? 0 : exchange->reply_tokens, &spec->need);
+}
+
 static void set_first_sign(struct exchange *exchange)
 {
 	const struct adapter *adapter = adapter_of(exchange_model(exchange));
@@ -361,6 +375,7 @@ static void work(struct exchange *exchange)
 	}
 	exchange->stage = STAGE_WAITING;
 	set_class(exchange, &spec);
+	set_need(exchange, &spec);
 	set_first_sign(exchange);
 	relay_rearm(exchange);
 	gateway->host.on_request(gateway->host.ctx, exchange->ticket, &spec);

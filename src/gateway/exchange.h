@@ -53,6 +53,8 @@ struct exchange {
 	int64_t deadline_us;         /* from arrival; 0 = none */
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
+	int64_t prompt_bytes;        /* bounds the tokens of its prompt; -1 = not known */
+	int64_t reply_tokens;        /* it asks for at most; -1 = not said */
 	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
 	const struct conf_side *side; /* the rule by which it is side traffic; NULL = it is not */
 	struct route_row route;      /* what the request means; known with the model */

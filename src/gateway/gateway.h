@@ -61,6 +61,11 @@ struct gateway_host {
 	/* A new request for the arbiter; the ticket is open. */
 	void (*on_request)(void *ctx, struct id ticket, const struct request_spec *spec);
 	/*
+	 * What its dispatch is to claim, by the bytes of its prompt (-1: not known) and the tokens it
+	 * asks for (-1: not said); all zero: the model's own figure. NULL: always that.
+	 */
+	void (*need)(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out);
+	/*
 	 * A request for work ended on this side, for whatever reason. With a ticket the arbiter is to be
 	 * told: FINISHED where it was dispatched, else GONE. The ticket is closed when this returns.
 	 */
