@@ -34,6 +34,7 @@ static const struct cli_option estimate_options[] = {
 	{ "mmproj", 0, CLI_TEXT, "FILE", "a projector beside the model" },
 	{ "lora", 0, CLI_TEXT, "FILE", "an adapter beside it" },
 	{ "draft", 0, CLI_TEXT, "FILE", "a draft model beside it, with the same context" },
+	{ "engine", 0, CLI_TEXT, "PROGRAM", "ask this llama-server what it will take; nothing is loaded" },
 	{ "root", 0, CLI_TEXT, "DIR", "a recorded machine to say whether it fits, instead of this one" },
 	{ "explain", 0, CLI_FLAG, NULL, "say what each number is made of" },
 	{ 0 },
@@ -112,6 +113,8 @@ static void print_launched(const struct estimate *e)
 	printf("  started by cotenant    %10s  idle, %s at the peak: it reads the weights instead of mapping\n"
 	       "                                     them, keeps no prompt cache, and gives malloc huge pages\n",
 	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes));
+	if (e->source == ESTIMATE_ENGINE)
+		printf("                                     (the engine's own word)\n");
 }
 
 /* How far the loads on this machine were from their estimates; nothing where no daemon runs. */
@@ -157,7 +160,7 @@ static void print_fit(const struct estimate *e, const struct machine_room *room)
 
 static json_t *launched_json(const struct estimate *e)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "source", estimate_source_name(e->source), "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
 	                 (json_int_t)e->steady_bytes, "peak_bytes", (json_int_t)e->peak_bytes, "upper_bytes",
 	                 (json_int_t)e->upper_bytes, "sigma_bytes", (json_int_t)e->sigma_bytes);
 }
@@ -172,6 +175,8 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 	if (estimate_plain(args, path, params, &plain, &err) < 0 ||
 	    estimate_launched(args, path, params, &launched, &err) < 0)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
+	if (cli_value(args, "engine")->given && estimate_ask_engine(args, path, params, room, &launched, &err) < 0)
+		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
 	bool table = !cli_value(args, "context")->given;
 	if (args->json) {
 		json_t *json = estimate_json(&plain);
@@ -184,7 +189,7 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 		return json_print(json);
 	}
 	print_estimate(path, &plain);
-	if (launched.peak_bytes != plain.peak_bytes)
+	if (launched.peak_bytes != plain.peak_bytes || launched.source == ESTIMATE_ENGINE)
 		print_launched(&launched);
 	if (room->known)
 		print_fit(&launched, room);

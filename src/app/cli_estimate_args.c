@@ -1,11 +1,14 @@
 #include "app/cli_estimate_args.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/estimate_params.h"
+#include "engine/own_word.h"
+#include "engine/words.h"
 
 static const char *const kv_types[KV_TYPE_COUNT] = {
 	[KV_F32] = "f32",   [KV_F16] = "f16",   [KV_BF16] = "bf16", [KV_Q8_0] = "q8_0",
@@ -178,4 +181,56 @@ int estimate_launched(const struct cli_args *args, const char *path, const struc
 	estimate_as_launched(&launched);
 	int code = engine_estimate_launch(path, &launched, &given, out, err);
 	return code == 0 ? add_beside(args, &launched, out, err) : code;
+}
+
+/* What asking may take for its time: a device's context, and state that is allocated all the same. */
+enum { ASKING_BYTES = 1 << 30 };
+
+static void add_pair(struct words *words, const char *flag, int64_t value)
+{
+	words_add(words, flag);
+	words_addf(words, "%" PRId64, value);
+}
+
+int estimate_ask_engine(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                        const struct machine_room *room, struct estimate *out, struct err *err)
+{
+	int64_t slots = params->slots > 0 ? params->slots : 1;
+	int64_t context = params->context > 0 ? params->context / slots : out->trained_context;
+	struct words flags = WORDS_INIT;
+	struct own_word word;
+
+	if (room->known && room->free_bytes < ASKING_BYTES)
+		return err_set(err, -EBUSY, "too little memory is free to ask the engine");
+	if (cli_value(args, "batch")->given)
+		add_pair(&flags, "-b", params->batch);
+	if (cli_value(args, "ubatch")->given)
+		add_pair(&flags, "-ub", params->ubatch);
+	if (params->gpu_layers > 0)
+		add_pair(&flags, "-ngl", params->gpu_layers);
+	if (params->flash != FLASH_AUTO) {
+		words_add(&flags, "-fa");
+		words_add(&flags, params->flash == FLASH_ON ? "on" : "off");
+	}
+	words_add(&flags, "-ctk");
+	words_add(&flags, kv_types[params->kv_k]);
+	words_add(&flags, "-ctv");
+	words_add(&flags, kv_types[params->kv_v]);
+	struct conf_model model = {
+		.name = (char *)"estimate",
+		.engine = CONF_ENGINE_LLAMA_SERVER,
+		.engine_name = (char *)"llama-server",
+		.engine_path = (char *)cli_value(args, "engine")->text,
+		.file = (char *)path,
+		.mmproj = (char *)cli_value(args, "mmproj")->text,
+		.draft = (char *)cli_value(args, "draft")->text,
+		.kv_type = (char *)"f16",
+		.device = (char *)(params->gpu_layers == 0 ? "cpu" : params->gpu_layers < 0 ? "gpu" : "auto"),
+		.args = { flags.items, flags.count },
+	};
+	int code = own_word_ask(&model, context, slots, out->is_encoder, OWN_WORD_DEADLINE_MS, &word, err);
+	words_release(&flags);
+	if (code == 0)
+		own_word_use(&word, out);
+	return code;
 }

@@ -2,6 +2,7 @@
 #define APP_CLI_ESTIMATE_ARGS_H
 
 #include "app/cli.h"
+#include "app/cli_estimate_table.h"
 #include "estimate/estimate.h"
 
 /*
@@ -22,6 +23,13 @@ int estimate_launched(const struct cli_args *args, const char *path, const struc
 /* The same as an engine takes it that somebody else starts. */
 int estimate_plain(const struct cli_args *args, const char *path, const struct estimate_params *params,
                    struct estimate *out, struct err *err);
+
+/*
+ * The engine's own word in the place of the formulas', of the program that --engine
+ * names. -EBUSY where too little is free for its device's context.
+ */
+int estimate_ask_engine(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                        const struct machine_room *room, struct estimate *out, struct err *err);
 
 /* "q8_0" and back; false and NULL: no such type. */
 bool estimate_kv_type(const char *name, enum kv_cache_type *out);

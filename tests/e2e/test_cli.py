@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness import MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, state, wait_for
+from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, state, wait_for
 
 
 def run(*words, daemon=None, folder=None, **more):
@@ -141,6 +141,17 @@ def test_estimate_counts_what_lies_beside_and_what_is_not_there_yet(tmp_path):
     (tmp_path / "chat.gguf.part").write_bytes(whole[:len(whole) // 2])
     half = json.loads(run("estimate", tmp_path / "chat.gguf.part", "-c", 2048, "--json").stdout)
     assert half["launched"]["base_bytes"] == alone and "incomplete" in half["flags"]
+
+
+def test_estimate_asks_the_engine_itself():
+    words = ["estimate", MODELS / "chat.gguf", "-c", 2048, "--json"]
+    formula = json.loads(run(*words).stdout)["launched"]
+    done = run(*words, "--engine", LLAMA)
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout)["launched"]
+    assert told["source"] == "engine" and formula["source"] == "formula"
+    assert abs(told["base_bytes"] - formula["base_bytes"]) < 0.03 * formula["base_bytes"] + 3 * MIB
+    assert run(*words, "--engine", "/nonexistent/llama-server").returncode == 1
 
 
 @pytest.mark.parametrize("words", [["--context", 0], ["--context", -1], ["--context", 1 << 31], ["--context", "1e9"],
