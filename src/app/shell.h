@@ -258,7 +258,8 @@ uint64_t shell_caps(const struct event_machine *machine); /* a number that chang
 /* Where the model's bytes lie: by default in the memory of the device. */
 void shell_place(const struct shell *shell, const struct conf_model *model, struct model_spec *spec);
 
-void shell_push_model(struct shell *shell, uint32_t model);
+/* `renewed`: what runs of it was started under settings that hold no more. */
+void shell_push_model(struct shell *shell, uint32_t model, bool renewed);
 void shell_drain(struct shell *shell);
 void shell_close(struct shell *shell);
 void shell_close_if_done(struct shell *shell);

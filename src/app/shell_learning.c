@@ -154,7 +154,7 @@ void shell_learn_killed(struct shell *shell, uint32_t model)
 
 	keep(shell, &observation);
 	catalogue_raise(row, granted + granted / 20);
-	shell_push_model(shell, model);
+	shell_push_model(shell, model, false);
 }
 
 void shell_calibration(const struct shell *shell, struct calibration *out)

@@ -201,7 +201,7 @@ static uint32_t set_number(const struct conf *conf, const char *model)
 	return set ? (uint32_t)str_hash(str_from(set->name)) | 1 : 0;
 }
 
-void shell_push_model(struct shell *shell, uint32_t model)
+void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
 {
 	struct event event = shell_event(EVENT_MODEL);
 	struct model_spec *spec = &event.model.spec;
@@ -212,6 +212,7 @@ void shell_push_model(struct shell *shell, uint32_t model)
 	spec->set = set_number(shell->conf, shell->conf->models[model].name);
 	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
 		spec->flags |= MODEL_PRELOAD;
+	spec->flags |= renewed ? MODEL_RENEW : 0;
 	shell_place(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
 	make_countable(shell, &spec->per_request);
@@ -411,7 +412,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_open_learning(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
-		shell_push_model(shell, i);
+		shell_push_model(shell, i, false);
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct learned_row), on_learned, shell);
 	struct sampler_events sampler;

@@ -45,7 +45,7 @@ static void found(struct outside *outside, bool up)
 	if (outside->up == up)
 		return;
 	outside->up = up;
-	shell_push_model(outside->shell, outside->model);
+	shell_push_model(outside->shell, outside->model, false);
 }
 
 void shell_outside_lost(struct shell *shell, uint32_t model)

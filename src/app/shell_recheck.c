@@ -83,7 +83,7 @@ static void after_look(uv_work_t *work, int status)
 	if (status == 0 && current && recheck->changed) {
 		shell->catalogue.rows[recheck->model] = recheck->row;
 		if (!recheck->row.error[0])
-			shell_push_model(shell, recheck->model);
+			shell_push_model(shell, recheck->model, false);
 	}
 	while (recheck->first) {
 		struct asked *asked = recheck->first;

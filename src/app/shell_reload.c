@@ -2,7 +2,8 @@
  * A new configuration without a restart. It is read on a worker, the headers of
  * the files that its models name along with it, and taken over in one turn of
  * the loop. Models that did not change keep running; what changed goes to the
- * arbiter as an event, which applies it to the next load. The old configuration
+ * arbiter as an event: what takes effect at once does, and an engine that was
+ * started with what no longer holds is drained and started anew. The old configuration
  * lives on until none of the engines that were started under it is left, and
  * there was a moment without any exchange or call.
  */
@@ -179,8 +180,17 @@ static int refuse(struct reload *reload, const char *text)
 	return -EINVAL;
 }
 
+/* Of the models that both know: must an engine of this one be started anew? */
+static bool is_renewed(const struct conf *old, const struct conf *next, uint32_t model)
+{
+	return model < old->model_count && !old->models[model].absent && !next->models[model].absent &&
+	       conf_model_compare(&old->models[model], &next->models[model]) == CONF_CHANGE_MODELS;
+}
+
 static void apply(struct shell *shell, struct reload *reload)
 {
+	const struct conf *old = shell->conf;
+
 	rebuild_catalogue(shell, reload);
 	retire(shell, shell->conf);
 	shell->conf = reload->conf;
@@ -192,7 +202,7 @@ static void apply(struct shell *shell, struct reload *reload)
 	shell_push_machine(shell);
 	shell_look_outside(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
-		shell_push_model(shell, i);
+		shell_push_model(shell, i, is_renewed(old, shell->conf, i));
 }
 
 static int take_over(struct shell *shell, struct reload *reload)

@@ -48,7 +48,7 @@ bool conf_model_equal(const struct conf_model *a, const struct conf_model *b)
 static enum conf_change compare_section(const struct section *section, const void *old,
                                         const void *new, const char *where, struct buf *report)
 {
-	static const char *const effects[] = { "at once", "from the model's next load",
+	static const char *const effects[] = { "at once", "a loaded model starts anew",
 		                               "needs a restart" };
 	enum conf_change change = CONF_CHANGE_NONE;
 
@@ -81,7 +81,7 @@ static enum conf_change compare_models(const struct conf_model *a, const struct 
 	if (!same_program(a, b)) {
 		change = CONF_CHANGE_MODELS;
 		if (report)
-			buf_printf(report, "%sengine: another program (from the model's next load)\n", where);
+			buf_printf(report, "%sengine: another program (a loaded model starts anew)\n", where);
 	}
 	return change;
 }

@@ -21,7 +21,7 @@ static const char preface[] =
 	"  `${MODEL}` are filled in when the engine starts.\n"
 	"- A key that begins with `x-` is yours: nothing reads it. Any other unknown key is an error.\n"
 	"- Reload says what `cotenant reload` does with a changed value: live = at once; drain =\n"
-	"  from the model's next load; restart = the daemon must be restarted.\n"
+	"  a loaded model finishes what runs and starts anew; restart = the daemon must be restarted.\n"
 	"- A key marked *not built yet* is refused unless it says what holds anyway.\n";
 
 static const char *type_name(const struct field *field)

@@ -68,7 +68,7 @@ enum field_flag {
 
 enum field_effect {
 	EFFECT_LIVE,    /* takes effect at once */
-	EFFECT_DRAIN,   /* from the model's next load */
+	EFFECT_DRAIN,   /* a loaded model starts anew */
 	EFFECT_RESTART, /* the daemon must be restarted */
 };
 

@@ -49,6 +49,28 @@ static void remove_model(struct arbiter *a, struct model *model)
 	model_refresh(a, model);
 }
 
+/*
+ * What runs ends in peace, and where it served it is started anew, as soon as
+ * there is room: for those who wait, or as it was there before.
+ */
+static void renew(struct arbiter *a, struct model *model)
+{
+	struct instance *instance = model_instance(a, model);
+
+	model->spec.flags &= ~(uint32_t)MODEL_RENEW;
+	if (!instance || instance->state >= INSTANCE_STOPPING || a->shutdown)
+		return;
+	bool unloads = instance->state == INSTANCE_DRAINING && !instance->drain_for;
+	if (instance->state == INSTANCE_LOADING)
+		unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
+	else if (!unloads)
+		instance_drain(a, instance, REASON_CONFIG, NULL);
+	if (unloads)
+		return; /* it goes, whatever it was started with */
+	model->renewing = !model->preload;
+	model->preload = 1;
+}
+
 void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec)
 {
 	struct model *model = model_row(a, index);
@@ -78,10 +100,14 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		set_link(a, left);
 	if (spec->set)
 		set_link(a, spec->set);
-	if (!had_preload || !(spec->flags & MODEL_PRELOAD))
+	if (!had_preload || !(spec->flags & MODEL_PRELOAD)) {
 		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
+		model->renewing = 0;
+	}
 	model->load_failures = model->crashes = model->never_ready = 0;
 	model->retry_at = 0;
+	if (spec->flags & MODEL_RENEW)
+		renew(a, model);
 	model_refresh(a, model);
 }
 
@@ -109,9 +135,9 @@ static void give_up_drain(struct arbiter *a, struct instance *instance)
 	instance_serve(a, instance);
 }
 
-static enum fail cut_by(enum reason drain)
+static enum fail cut_by(const struct model *model)
 {
-	return drain == REASON_CONFIG ? FAIL_MODEL_REMOVED : FAIL_DRAINING;
+	return model->present ? FAIL_DRAINING : FAIL_MODEL_REMOVED;
 }
 
 void control_expire(struct arbiter *a, struct model *model)
@@ -133,7 +159,7 @@ void control_expire(struct arbiter *a, struct model *model)
 		if (instance->drain_for)
 			give_up_drain(a, instance);
 		else
-			instance_cut(instance, cut_by((enum reason)instance->drain));
+			instance_cut(instance, cut_by(model));
 		break;
 	case INSTANCE_STOPPING:
 	case INSTANCE_GONE:

@@ -202,6 +202,8 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 	model->last_used_at = a->now;
 	model->load_failures = 0;
 	model->never_ready = 0;
+	if (model->renewing)
+		model->renewing = model->preload = 0;
 	model_refresh(a, model);
 
 	struct decision decision = decision_about(a, DECISION_READY, REASON_NONE, model);

@@ -177,6 +177,7 @@ struct model {
 	uint32_t instance;      /* index + 1; 0 = none */
 	int32_t pin_command;    /* 1 pinned, -1 unpinned, 0 as configured */
 	uint32_t preload;       /* to be resident though nobody asks */
+	uint32_t renewing;      /* `preload` is for this once: it was loaded when its settings changed */
 	uint32_t purge;         /* enum fail: its queue is being rejected */
 	uint32_t wait_reason;   /* enum reason: what its queue waits for */
 	uint32_t wait_pool;

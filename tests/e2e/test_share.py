@@ -1,4 +1,5 @@
 """Models that share one memory: who is in, who goes, and that the account is right."""
+import json
 import re
 import threading
 import time
@@ -278,6 +279,33 @@ def test_reload_keeps_streams_and_brings_models(start):
     assert content(chat(daemon, "new", 8)) == "this is alpha ."
     lines, clean = stream.rest()
     assert clean and lines[-1] == "[DONE]"
+
+
+def test_reload_starts_anew_what_must_and_loses_no_chunk(start):
+    daemon = start({"a": real("tiny.gguf"), "b": fake(), "c": fake(), "d": fake()})
+    for model in ("b", "c", "d"):
+        assert chat(daemon, model).status == 200
+    stream = Stream(daemon, "a", 400)
+    assert stream.line()
+    before = {name: row["pid"] for name, row in models(daemon).items()}
+    rewrite(daemon, {"a": real("tiny.gguf", context=1024), "b": fake(args="--chunks 3"), "c": fake(priority="batch"), "d": fake()})
+    status, told = reload(daemon)
+    assert status == 200
+    text = json.dumps(told)
+    assert "models.a.context: changed (a loaded model starts anew)" in text, text
+    assert "models.c.priority: changed (at once)" in text and "models.d" not in text
+    waiting = in_threads([lambda: chat(daemon, "b"), lambda: stream.rest(), lambda: chat(daemon, "a")])
+    assert waiting[0].json["choices"][0]["message"]["content"] == "3 words", "with its new arguments"
+    lines, clean = waiting[1]
+    assert clean and lines[-1] == "[DONE]" and len(lines) > 300, "the stream was finished by the old engine"
+    assert waiting[2].status == 200
+    after = models(daemon)
+    assert after["a"]["context"] == 1024 and after["a"]["pid"] != before["a"] and after["b"]["pid"] != before["b"]
+    assert after["c"]["pid"] == before["c"] and after["d"]["pid"] == before["d"], "others run on"
+    # What was loaded is loaded again though nobody asks.
+    rewrite(daemon, {"a": real("tiny.gguf", context=1024), "b": fake(), "c": fake(priority="batch"), "d": fake()})
+    assert reload(daemon)[0] == 200
+    wait_for("b anew", lambda: models(daemon)["b"]["state"] == "idle" and models(daemon)["b"]["pid"] != after["b"]["pid"])
 
 
 def test_reload_takes_a_new_reserve_and_fits_contexts_anew(start):

@@ -92,7 +92,7 @@ static void a_reload_is_told_by_what_changed(void **state)
 		{ "memory: {limit: 8GiB}\nmodels: {a: {file: a.gguf, priority: batch}, b: {file: b.gguf}}\n",
 		  CONF_CHANGE_LIVE, "models.a.priority: changed (at once)\n" },
 		{ "memory: {limit: 8GiB}\nmodels: {a: {file: a.gguf, slots: 1}, b: {file: b.gguf}}\n",
-		  CONF_CHANGE_MODELS, "models.a.slots: changed (from the model's next load)\n" },
+		  CONF_CHANGE_MODELS, "models.a.slots: changed (a loaded model starts anew)\n" },
 		{ "memory: {limit: 8GiB}\nmodels: {c: {file: c.gguf}, b: {file: b.gguf}}\n",
 		  CONF_CHANGE_MODELS, "models.a: removed\nmodels.c: added\n" },
 		{ "memory: {limit: 8GiB}\nlisten: 127.0.0.1:1\nmodels: {a: {file: a.gguf}, b: {file: b.gguf}}\n",

@@ -126,6 +126,43 @@ static void a_server_of_somebody_else_takes_no_room_and_never_goes(void **state)
 	rig_close(&rig);
 }
 
+static void what_runs_under_old_settings_drains_and_starts_anew(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	struct model_spec *spec = rig_spec(&rig, 0, 6);
+	rig_model(&rig, 0);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	spec->flags |= MODEL_RENEW;
+	rig_model(&rig, 0);
+	spec->flags &= ~(uint32_t)MODEL_RENEW;
+	/* What runs is finished, who comes waits for the new one. */
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "");
+	rig_finish(&rig, 1);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, 0);
+	rig_load(&rig, 0);
+	rig_expect(&rig, "spawn a, dispatch 2 a");
+	rig_finish(&rig, 2);
+	/* Idle it goes at once, and comes back though nobody asks; but only this once. */
+	spec->flags |= MODEL_RENEW;
+	rig_model(&rig, 0);
+	spec->flags &= ~(uint32_t)MODEL_RENEW;
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "stop a, spawn a");
+	rig_load(&rig, 0);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(&rig, 0);
+	rig_wait(&rig, 60);
+	rig_expect(&rig, "stop a, done 3");
+	rig_close(&rig);
+}
+
 static void preload_loads_at_start_and_when_room_returns(void **state)
 {
 	struct rig rig;
@@ -275,6 +312,7 @@ int main(void)
 		cmocka_unit_test(an_unload_is_cut_at_the_drain_timeout),
 		cmocka_unit_test(a_wish_takes_nothing_from_anybody),
 		cmocka_unit_test(a_server_of_somebody_else_takes_no_room_and_never_goes),
+		cmocka_unit_test(what_runs_under_old_settings_drains_and_starts_anew),
 		cmocka_unit_test(preload_loads_at_start_and_when_room_returns),
 		cmocka_unit_test(without_autoload_only_a_load_starts_it),
 		cmocka_unit_test(a_removed_model_drains_and_goes),
