@@ -184,6 +184,7 @@ struct conf {
 	int64_t body_each_bytes;
 	int64_t body_memory_bytes;
 	int64_t body_spill_bytes;
+	int64_t body_within_us;       /* CONF_NEVER */
 	int64_t adopt_window_us;
 	char *socket_group;           /* NULL */
 	char *socket_admin_group;     /* NULL */

@@ -125,6 +125,10 @@ static const struct field bodies_fields[] = {
 	{ "spill", FIELD_SIZE, LIVE, CONF(body_spill_bytes), .max = INT64_C(1) << 44,
 	  .fallback = "4GiB",
 	  .help = "Past `memory`, and from 4 MiB each on, bodies go to unlinked files: of so much in all at most." },
+	{ "within", FIELD_DURATION, LIVE, FIELD_NEVER, CONF(body_within_us), .min = 1000000, .max = LONGEST,
+	  .fallback = "15m",
+	  .help = "A body must be there so long after its head, however it trickles; a minute without a byte "
+	          "ends it in any case." },
 	END,
 };
 static const struct section bodies_section = { .title = "bodies", .fields = bodies_fields };
@@ -317,10 +321,10 @@ static const struct field key_fields[] = {
 	  .fallback = "1", .help = "The highest weight it may ask for." },
 	{ "lease_max", FIELD_PERCENT, LIVE, FIELD_UNBUILT, KEY(lease_max_permille), .max = 1000,
 	  .fallback = "50%", .help = "How much of the memory it may lease." },
-	{ "requests_per_min", FIELD_INT, LIVE, FIELD_UNBUILT, KEY(requests_per_min), .max = INT32_MAX,
-	  .fallback = "0", .help = "0: as many as it likes." },
-	{ "parallel", FIELD_INT, LIVE, FIELD_UNBUILT, KEY(parallel), .max = INT32_MAX,
-	  .fallback = "0", .help = "Requests at once; 0: as many as it likes." },
+	{ "requests_per_min", FIELD_INT, LIVE, KEY(requests_per_min), .max = INT32_MAX,
+	  .fallback = "0", .help = "Requests for models a minute; 0: as many as it likes." },
+	{ "parallel", FIELD_INT, LIVE, KEY(parallel), .max = INT32_MAX,
+	  .fallback = "0", .help = "Requests for models at once, waiting ones too; 0: as many as it likes." },
 	{ "tokens_per_day", FIELD_INT, LIVE, FIELD_UNBUILT, KEY(tokens_per_day), .max = INT64_MAX,
 	  .fallback = "0", .help = "0: as many as it likes." },
 	END,

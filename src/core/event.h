@@ -142,7 +142,7 @@ enum model_flag {
 	MODEL_EXPERTS = 128,     /* mixture of experts: its memory swings more while it runs */
 	MODEL_LINEAR_LOAD = 256, /* a load's progress tells the share of its base that is there */
 	MODEL_LAZY = 1024,       /* base holds no KV: it is claimed as requests run, and kept by slots (kept.h) */
-	MODEL_RENEW = 1024,      /* with this event: what runs was started under settings that hold no more */
+	MODEL_RENEW = 65536,     /* with this event: what runs was started under settings that hold no more */
 	MODEL_RESERVATION = 512, /* stands for another program's use: granted, held while it runs, then gone */
 };
 

@@ -393,6 +393,20 @@ void exchange_return(struct exchange *exchange)
 	work(exchange);
 }
 
+/* False: its key has asked for enough; the exchange has ended. */
+static bool within_quota(struct exchange *exchange)
+{
+	const struct conf_key *key = exchange->key;
+	struct failure failure;
+
+	if (!key || (key->requests_per_min == 0 && key->parallel == 0))
+		return true;
+	exchange->counted = quota_take(&exchange->gateway->quotas, key, boot_now_us(), &failure);
+	if (!exchange->counted)
+		exchange_refuse(exchange, &failure);
+	return exchange->counted;
+}
+
 void exchange_choose(struct exchange *exchange)
 {
 	read_facts(exchange);
@@ -415,7 +429,7 @@ void exchange_choose(struct exchange *exchange)
 		refuse_change(exchange);
 	else if (route == ROUTE_LOOK)
 		look(exchange);
-	else {
+	else if (within_quota(exchange)) {
 		retarget(exchange);
 		add_field(exchange);
 		work(exchange);

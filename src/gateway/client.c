@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/units.h"
 #include "gateway/answer.h"
 #include "gateway/reception.h"
 
@@ -162,6 +163,11 @@ static void refuse_head(struct client *client, enum head_fault fault)
 	answer_failure(client, API_OTHER, &failure);
 }
 
+static uint64_t now_ms(const struct client *client)
+{
+	return uv_now(client->gateway->reactor->loop);
+}
+
 static void take_head(struct client *client, struct str head)
 {
 	struct message message;
@@ -179,6 +185,8 @@ static void take_head(struct client *client, struct str head)
 	client->sequence = client->gateway->host.sequence(client->gateway->host.ctx);
 	bool has_body = body_kind_of_request(&message) != BODY_NONE;
 	client->state = has_body ? CLIENT_BODY : CLIENT_BUSY;
+	int64_t within_us = client->gateway->conf->body_within_us;
+	client->body_due_ms = within_us <= 0 ? 0 : now_ms(client) + (uint64_t)(within_us / US_PER_MS);
 	stream_alarm_off(client->stream);
 	reception_take(client, &message);
 }
@@ -211,6 +219,16 @@ static bool pump_head(struct client *client, struct str *in)
 	return true;
 }
 
+/* Until the next byte is due, or the last. */
+static uint64_t body_left_ms(const struct client *client)
+{
+	uint64_t now = now_ms(client);
+
+	if (!client->body_due_ms || client->body_due_ms > now + BODY_MS)
+		return BODY_MS;
+	return client->body_due_ms > now ? client->body_due_ms - now : 1;
+}
+
 static bool pump_body(struct client *client, struct str *in)
 {
 	struct failure failure;
@@ -220,7 +238,7 @@ static bool pump_body(struct client *client, struct str *in)
 	client->gateway->counters.bytes_in += before - in->length;
 	switch (step) {
 	case INTAKE_MORE:
-		stream_alarm(client->stream, BODY_MS);
+		stream_alarm(client->stream, body_left_ms(client));
 		return false;
 	case INTAKE_WAIT:
 		stream_pause(client->stream);
@@ -357,7 +375,9 @@ static void on_alarm(void *ctx)
 	if (client->state == CLIENT_BUSY || client->state == CLIENT_TUNNEL)
 		client->ops->on_alarm(client->exchange);
 	else if (client->state == CLIENT_BODY)
-		time_out(client, "the rest of the body did not come");
+		time_out(client, client->body_due_ms && now_ms(client) >= client->body_due_ms
+		                         ? "the body did not come whole in time ('bodies: within' in cotenant.yaml)"
+		                         : "the rest of the body did not come");
 	else if (buf_length(&client->in))
 		time_out(client, "the rest of the head did not come");
 	else

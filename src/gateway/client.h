@@ -77,6 +77,7 @@ struct client {
 	const struct exchange_ops *ops; /* NULL between requests */
 	void *exchange;
 	struct intake *intake;  /* the exchange's */
+	uint64_t body_due_ms;   /* when all of the body is to be there, by the loop's clock; 0 = never */
 	struct buf in;
 	size_t scanned;         /* of `in`, by head_find() */
 	struct buf held;        /* an answer's head that waits for its first bytes */

@@ -49,6 +49,8 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 	if (!exchange->is_look)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
+	if (exchange->counted)
+		quota_return(&gateway->quotas, exchange->key);
 	if (exchange->ejects && exchange->dispatched_at_us)
 		eject_after(gateway, exchange->model, exchange->priority);
 	buf_release(&exchange->head);

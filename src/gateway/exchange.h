@@ -48,6 +48,7 @@ struct exchange {
 	bool upgrade;                /* ... for another protocol (WebSocket) */
 	bool tunnel;                 /* ... and the engine speaks it: bytes go both ways as they come */
 	bool is_look;
+	bool counted;                /* against its key's quota */
 	bool ejects, ejects_only;    /* its model is to leave memory: behind the answer, or instead of one */
 	bool returned;               /* it came back from an engine that was gone, once */
 	int64_t deadline_us;         /* from arrival; 0 = none */

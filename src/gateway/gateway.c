@@ -161,6 +161,7 @@ struct gateway *gateway_new(const struct gateway_options *options, const struct 
 	str_copy(gateway->boot_id, sizeof(gateway->boot_id), str_from(options->boot_id));
 	list_init(&gateway->clients);
 	list_init(&gateway->exchanges);
+	quota_init(&gateway->quotas);
 	gateway->client_max = clients_max();
 	gateway->bodies.loop = gateway->call_bodies.loop = options->loop;
 	set_bounds(gateway);
@@ -210,6 +211,7 @@ void gateway_free(struct gateway *gateway)
 	while (!list_is_empty(&gateway->exchanges)) /* those that finish for nobody */
 		exchange_drop(LIST_ENTRY(gateway->exchanges.next, struct exchange, node));
 	pool_free(gateway->pool);
+	quota_release(&gateway->quotas);
 	who_rules_free(gateway->rules);
 	uv_close((uv_handle_t *)&gateway->watch, on_watch_closed);
 }

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "gateway/gateway.h"
 #include "gateway/intake.h"
+#include "gateway/quota.h"
 #include "gateway/who.h"
 #include "io/listener.h"
 #include "io/pool.h"
@@ -39,6 +40,7 @@ struct gateway {
 	uint32_t client_max;   /* over TCP; then new ones wait in the kernel */
 	bool full;
 	struct list exchanges;
+	struct list quotas;        /* what keys asked for lately */
 	uint32_t exchange_count;
 	uint32_t call_count;       /* requests for our own endpoints, streams that follow among them */
 	struct bodies bodies;      /* of requests for models */

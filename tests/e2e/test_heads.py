@@ -1,11 +1,12 @@
 """Bytes that no honest client sends, on the live port: refused before they could mean two things."""
 import os
 import re
+import socket
 import time
 
 import pytest
 
-from harness import MIB, ask, chat, fake, in_threads, raw, real, resident
+from harness import MIB, ask, chat, fake, in_threads, models, raw, real, resident, wait_for
 
 GOOD = b'{"model": "a", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}'
 
@@ -150,3 +151,49 @@ def test_the_client_s_credentials_stay_here(start):
     log = daemon.ask("GET", "/api/v1/models/a/logs", text=True)[1]
     assert "head: Host" in log or "head: host" in log
     assert "secret-of-the-client" not in log
+
+
+def test_trailers_are_read_and_go_nowhere(start):
+    daemon = start({"a": fake(args="--print-heads")})
+    body = BODY[:-2] + b"X-Check: 1\r\nAuthorization: Bearer late\r\n\r\n"
+    said = raw(daemon, head(HOST, JSON, CHUNKED, b"Trailer: X-Check", b"Connection: close", body=body), 30)
+    assert statuses(said) == [200]
+    log = daemon.ask("GET", "/api/v1/models/a/logs", text=True)[1]
+    assert "late" not in log and "X-Check" not in log
+    # Behind them the next request of the same connection.
+    twice = head(HOST, JSON, CHUNKED, body=body) + b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert statuses(raw(daemon, twice, 30)) == [200, 200]
+    endless = head(HOST, JSON, CHUNKED, body=BODY[:-2] + b"X: " + b"y" * 20000)
+    assert statuses(raw(daemon, endless, 5)) == [400]
+
+
+def test_who_ends_his_side_has_left(start):
+    """A client that closes looks the same as one that only ends its side: its request is given up, and nothing waits."""
+    daemon = start({"a": fake(args="--hang")})
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=20) as sock:
+        sock.sendall(head(HOST, JSON, LENGTH, body=GOOD))
+        wait_for("it to run", lambda: models(daemon)["a"]["running"] == 1)
+        sock.shutdown(socket.SHUT_WR)
+        assert sock.recv(100) == b""
+    wait_for("it to be given up", lambda: models(daemon)["a"]["running"] == 0)
+    # In a body it is a body cut short.
+    assert statuses(raw(daemon, head(HOST, JSON, b"Content-Length: 999", body=GOOD), 10, shut=True)) in ([], [400])
+    wait_for("nothing to be left", lambda: all(r["state"] == "ended" for r in daemon.get("/api/v1/requests")["requests"]))
+
+
+def test_a_body_that_trickles_is_cut(start):
+    daemon = start({"a": fake()}, bodies={"within": "1s"})
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=20) as sock:
+        sock.sendall(head(HOST, JSON, b"Content-Length: 100000"))
+        said = b""
+        sock.settimeout(0.2)
+        while not said:
+            assert time.monotonic() - begin < 15
+            try:
+                sock.sendall(b" ")
+                said = sock.recv(4096)
+            except TimeoutError:
+                pass
+    assert statuses(said) == [408] and b"bodies: within" in said
+    assert time.monotonic() - begin < 10

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from harness import Stream, ask, chat, chat_body, config, fake, free_port, real, state, wait_state
+from harness import Stream, ask, chat, chat_body, config, fake, free_port, models, real, state, wait_for, wait_state
 
 KEYS = [{"key": "use-key", "name": "laptop", "role": "use", "models": ["a"]},
         {"key": "admin-key", "name": "root", "role": "admin"}]
@@ -209,3 +209,24 @@ def test_keep_alive_zero_behind_an_answer_unloads(start):
     body = {"model": "a", "messages": [{"role": "user", "content": "x"}], "keep_alive": 0, "stream": False}
     assert ask(daemon, "POST", "/api/chat", body).status == 200
     wait_state(daemon, "a", "unloaded")
+
+
+def test_a_key_may_ask_for_so_much(start):
+    daemon = start({"a": fake(slots=4, args="--chunks 100000 --chunk-ms 10 -np 4")}, api_keys=[
+        {"key": "two", "name": "two", "parallel": 2}, {"key": "few", "name": "few", "requests_per_min": 3}])
+    streams = [Stream(daemon, "a", headers=bearer("two")) for _ in range(2)]
+    assert all(stream.line() for stream in streams)
+    refused = chat(daemon, "a", headers=bearer("two"))
+    assert refused.status == 429 and refused.error["code"] == "key_parallel" and refused.headers["Retry-After"], refused
+    assert ask(daemon, "GET", "/v1/models", headers=bearer("two")).status == 200, "looks do not count"
+    streams.pop().leave()
+    wait_for("it to be over", lambda: models(daemon)["a"]["running"] == 1)
+    streams.append(Stream(daemon, "a", headers=bearer("two")))
+    assert streams[-1].line(), "room for one more"
+    for _ in range(3):
+        Stream(daemon, "a", headers=bearer("few")).leave()
+    refused = chat(daemon, "a", headers=bearer("few"))
+    assert refused.status == 429 and refused.error["code"] == "key_rate", refused
+    assert 1 <= int(refused.headers["Retry-After"]) <= 20
+    for stream in streams:
+        stream.leave()

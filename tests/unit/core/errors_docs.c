@@ -32,6 +32,8 @@ static const struct {
 	{ 408, "request_timeout", "The request came too slowly." },
 	{ 413, "body_too_large", "The body is over `bodies.each`." },
 	{ 415, "unsupported_media_type", "Commands take application/json." },
+	{ 429, "key_parallel", "The key has as many requests under way as its `parallel` allows." },
+	{ 429, "key_rate", "The key has sent more than its `requests_per_min`; Retry-After says when one more may come." },
 	{ 429, "too_many_followers", "So many follow events or logs already." },
 	{ 502, "engine_error", "The engine answered a stream's request with something that is none, after waiting had begun." },
 	{ 503, "bodies_full", "Waiting bodies take all that `bodies` allows." },

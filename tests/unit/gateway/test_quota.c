@@ -1,0 +1,76 @@
+/* How much a key may ask for: a minute's requests at once, then evenly; so many under way. */
+#include "../cmocka_all.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "gateway/quota.h"
+
+static char name[] = "laptop";
+
+static bool take(struct list *quotas, const struct conf_key *key, int64_t at_ms, struct failure *failure)
+{
+	bool taken = quota_take(quotas, key, 1000000000 + at_ms * US_PER_MS, failure);
+
+	if (taken)
+		quota_return(quotas, key);
+	return taken;
+}
+
+static void a_burst_and_then_evenly(void **state)
+{
+	struct conf_key key = { .name = name, .requests_per_min = 6 };
+	struct failure failure;
+	struct list quotas;
+	(void)state;
+
+	quota_init(&quotas);
+	for (int i = 0; i < 6; i++)
+		assert_true(take(&quotas, &key, i, &failure));
+	assert_false(take(&quotas, &key, 10, &failure));
+	assert_int_equal(failure.status, 429);
+	assert_string_equal(failure.code, "key_rate");
+	assert_int_equal(failure.retry_after_s, 10);
+	assert_non_null(strstr(failure.text, "'laptop' may send 6 requests a minute"));
+	assert_false(take(&quotas, &key, 9900, &failure));
+	assert_int_equal(failure.retry_after_s, 1);
+	assert_true(take(&quotas, &key, 10000, &failure));
+	assert_false(take(&quotas, &key, 10001, &failure));
+	assert_true(take(&quotas, &key, 20010, &failure));
+	/* A long rest brings no more than one minute's. */
+	for (int i = 0; i < 6; i++)
+		assert_true(take(&quotas, &key, 86400000, &failure));
+	assert_false(take(&quotas, &key, 86400000, &failure));
+	quota_release(&quotas);
+}
+
+static void so_many_at_once(void **state)
+{
+	struct conf_key key = { .name = name, .parallel = 2 };
+	char another[] = "server";
+	struct conf_key other = { .name = another, .parallel = 1 };
+	struct failure failure;
+	struct list quotas;
+	(void)state;
+
+	quota_init(&quotas);
+	assert_true(quota_take(&quotas, &key, 1, &failure));
+	assert_true(quota_take(&quotas, &key, 2, &failure));
+	assert_false(quota_take(&quotas, &key, 3, &failure));
+	assert_string_equal(failure.code, "key_parallel");
+	assert_true(failure.retry_after_s > 0);
+	assert_true(quota_take(&quotas, &other, 3, &failure));
+	quota_return(&quotas, &key);
+	assert_true(quota_take(&quotas, &key, 4, &failure));
+	quota_release(&quotas);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_burst_and_then_evenly),
+		cmocka_unit_test(so_many_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
