@@ -4,6 +4,7 @@
 #include <stdalign.h>
 
 #include "core/control.h"
+#include "core/due.h"
 #include "core/habit.h"
 #include "core/instance.h"
 #include "core/learn.h"
@@ -19,6 +20,7 @@
 enum {
 	ROWS_MAX = 1 << 20,
 	INSTANCES_SPARE = 16,
+	RECHECK_US = 1000000,
 	EARLY_US = 10000, /* by how much a shell's timer may fire too early */
 };
 
@@ -197,6 +199,8 @@ static void advance(struct arbiter *a, const struct event *event)
 		a->suspended = 1;
 	a->last_at = at;
 	a->now = at - a->asleep_us;
+	if (a->recheck_at <= a->now)
+		a->recheck_at = a->now + RECHECK_US;
 	pace_advance(a);
 	if (a->armed_at <= a->now + (event->type == EVENT_TICK ? EARLY_US : 0))
 		a->armed_at = NEVER;
@@ -257,6 +261,18 @@ static bool take(struct arbiter *a, const struct event *event)
 	}
 }
 
+/*
+ * Some events only note what a later one acts upon: unless time has brought
+ * something due meanwhile, they are no work.
+ */
+static bool only_notes(const struct arbiter *a, const struct event *event)
+{
+	bool notes = event->type == EVENT_MEASURED || event->type == EVENT_INSTANCE_PROGRESS ||
+	             event->type == EVENT_INSTANCE_SPAWNED || event->type == EVENT_FILE_RESIDENCY;
+
+	return notes && due_next(a) > a->now && due_wake(a) >= a->armed_at;
+}
+
 enum step arbiter_step(struct arbiter *a, const struct event *event, struct actions *out)
 {
 	assert(out->capacity >= 1 && out->count <= out->capacity);
@@ -270,7 +286,8 @@ enum step arbiter_step(struct arbiter *a, const struct event *event, struct acti
 		advance(a, event);
 		if (!take(a, event))
 			a->counters.stale_events++;
-		a->working = 1;
+		a->working = !only_notes(a, event);
+		a->settled = 0;
 	}
 	while (outbox_move(a, out)) {
 		if (a->working && work_once(a))

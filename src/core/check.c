@@ -115,7 +115,7 @@ static void check_instances(const struct arbiter *a)
 
 static void check_models(const struct arbiter *a)
 {
-	uint32_t stirring = 0, with_instance = 0, dirty = 0;
+	uint32_t stirring = 0, with_instance = 0, dirty = 0, purging = 0, outside = 0;
 	int64_t waits_weight = 0;
 
 	for (uint32_t i = 0; i < a->models_used; i++) {
@@ -142,6 +142,8 @@ static void check_models(const struct arbiter *a)
 		with_instance += model->instance != 0;
 		stirring += model->stirring;
 		dirty += model->learned_dirty;
+		purging += model->purge != FAIL_NONE;
+		outside += model->present && model_outside(model);
 	}
 	HOLDS(with_instance == a->instances_live, "a model has at most one instance");
 	MODELS_STIRRING(a, model)
@@ -149,15 +151,21 @@ static void check_models(const struct arbiter *a)
 	HOLDS(stirring == 0, "the stirring list is whole");
 	HOLDS(waits_weight == a->waits_weight, "the weight of all queues is kept");
 	HOLDS(dirty == a->learned_dirty, "rows to export are counted");
+	HOLDS(purging == a->purging, "queues that are rejected are counted");
+	HOLDS(outside == a->outside, "servers that others run are counted");
 }
 
 static void check_requests(const struct arbiter *a)
 {
-	uint32_t live = 0, placed = 0;
+	uint32_t live = 0, placed = 0, loads = 0, unloads = 0;
 
 	for (uint32_t i = 0; i < a->requests_used; i++) {
 		const struct request *request = request_row(a, i);
 		bool timed = request->state == REQUEST_WAITING || request->state == REQUEST_RUNNING;
+		bool waits = request->state == REQUEST_WAITING;
+		bool unload = request->spec.kind == REQUEST_UNLOAD || request->spec.kind == REQUEST_STOP;
+		loads += waits && request->spec.kind == REQUEST_LOAD;
+		unloads += waits && unload;
 		live += request->state != REQUEST_FREE;
 		placed += timed;
 		HOLDS((request->due_place != 0) == (timed && request->deadline_at != NEVER),
@@ -168,6 +176,7 @@ static void check_requests(const struct arbiter *a)
 	INSTANCES_LIVE(a, i)
 		placed -= i->running.count;
 	HOLDS(live == a->requests_live, "live requests are counted");
+	HOLDS(loads == a->loads_waiting && unloads == a->unloads_waiting, "commands that wait are counted");
 	HOLDS(placed == 0, "a request is in exactly one place");
 }
 
@@ -185,7 +194,7 @@ static void check_dues(const struct arbiter *a)
 static void check_rest(const struct arbiter *a)
 {
 	HOLDS(due_next(a) > a->now, "nothing due is left");
-	HOLDS(due_next(a) >= a->armed_at, "the timer is armed for the next thing due");
+	HOLDS(due_wake(a) >= a->armed_at, "the timer is armed for the next thing due");
 	INSTANCES_LIVE(a, i) {
 		HOLDS(!i->cut || !i->running.count, "who is cut runs nothing");
 		HOLDS(i->state < INSTANCE_STOPPING || !i->running.count, "who is stopped runs nothing");

@@ -37,6 +37,7 @@ static void remove_model(struct arbiter *a, struct model *model)
 {
 	struct instance *instance = model_instance(a, model);
 
+	a->outside -= model_outside(model);
 	model->present = 0;
 	model->pin_command = 0;
 	model->preload = 0;
@@ -93,8 +94,10 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 			instance->outdated = 1;
 	}
 	uint32_t left = model->present ? model->spec.set : 0;
+	a->outside -= model->present && model_outside(model);
 	model->present = 1;
 	model->spec = *spec;
+	a->outside += model_outside(model);
 	model->mate = 0;
 	if (left && left != spec->set)
 		set_link(a, left);

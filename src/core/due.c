@@ -97,3 +97,10 @@ int64_t due_next(const struct arbiter *a)
 {
 	return a->dues ? due_row(a, 0)->at : NEVER;
 }
+
+int64_t due_wake(const struct arbiter *a)
+{
+	int64_t next = due_next(a);
+
+	return a->waits_weight > 0 && a->recheck_at < next ? a->recheck_at : next;
+}

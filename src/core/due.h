@@ -17,6 +17,8 @@ void due_set_model(struct arbiter *a, struct model *model, int64_t at);
 
 /* Time of the earliest; NEVER where there is none. */
 int64_t due_next(const struct arbiter *a);
+/* When the shell is to wake us: for that, or because somebody waits and time may have changed something. */
+int64_t due_wake(const struct arbiter *a);
 
 /* Where a node says it stands. */
 uint32_t *due_place(const struct arbiter *a, uint32_t node);

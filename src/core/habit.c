@@ -44,13 +44,14 @@ static double decay(double x)
 /* No more than the ledger takes of one amount: sums of such do not overflow. */
 static struct amount scaled(const struct arbiter *a, const struct amount *amount, double by)
 {
-	struct amount out;
+	struct amount out = { 0 };
 	double most = (double)a->bytes_max;
 
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		for (uint32_t use = 0; use < USE_COUNT; use++)
-			out.bytes[pool][use] =
-				(int64_t)clamp((double)amount->bytes[pool][use] * by, -most, most);
+			if (amount->bytes[pool][use] != 0)
+				out.bytes[pool][use] = (int64_t)clamp(
+					(double)amount->bytes[pool][use] * by, -most, most);
 	return out;
 }
 

@@ -7,7 +7,7 @@
 
 #define SECOND INT64_C(1000000)
 
-enum { RECHECK_US = 1000000, OUTSIDE_AGAIN_US = 5000000 };
+enum { OUTSIDE_AGAIN_US = 5000000 };
 
 bool model_outside(const struct model *model)
 {
@@ -202,7 +202,7 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 	if (!instance) {
 		if (model_backing_off(a, model))
 			return model->queue.count || model->preload ? model->retry_at : NEVER;
-		return model->queue.count ? model->recheck_at : NEVER;
+		return NEVER;
 	}
 	switch ((enum instance_state)instance->state) {
 	case INSTANCE_LOADING:
@@ -210,9 +210,7 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 			return NEVER;
 		return instance->progress_at + model->spec.load_timeout_us;
 	case INSTANCE_READY:
-		if (model->queue.count)
-			return instance_has_slot(instance) ? model->recheck_at : NEVER;
-		if (instance_busy(instance) || model_pinned(model) || model->spec.unload_after_us < 0)
+		if (model->queue.count || instance_busy(instance) || model_pinned(model) || model->spec.unload_after_us < 0)
 			return NEVER;
 		return model->last_used_at + model->spec.unload_after_us;
 	case INSTANCE_DRAINING:
@@ -233,8 +231,6 @@ void model_refresh(struct arbiter *a, struct model *model)
 		link_stirring(a, model);
 	if (!model_stirs(model) && model->stirring)
 		unlink_stirring(a, model);
-	if (model->recheck_at <= a->now)
-		model->recheck_at = a->now + RECHECK_US;
 	model->due_at = model_due(a, model);
 	due_set_model(a, model, model->due_at);
 }
@@ -283,6 +279,7 @@ void model_purge(struct arbiter *a, struct model *model, enum fail fail)
 	if (!model->queue.count || model->purge)
 		return;
 	model->purge = fail;
+	a->purging++;
 	model_refresh(a, model);
 }
 

@@ -509,7 +509,7 @@ bool place_attach(struct arbiter *a)
 {
 	const struct amount nothing = { 0 };
 
-	if (a->shutdown || instance_table_full(a))
+	if (!a->outside || a->shutdown || instance_table_full(a))
 		return false;
 	MODELS_STIRRING(a, model) {
 		const struct request *head = model_head(a, model);

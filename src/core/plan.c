@@ -85,6 +85,7 @@ static void ask(struct arbiter *copy, uint32_t model, struct plan *out)
 	struct action item;
 	struct actions actions = { .items = &item, .capacity = 1 };
 
+	copy->settled = 0;
 	request_arrived(copy, asked, &spec);
 	do {
 		while (!outbox_move(copy, &actions) || actions.count) {

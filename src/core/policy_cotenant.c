@@ -19,15 +19,19 @@
 #include "core/regret.h"
 #include "core/start.h"
 
-enum { COLD_MAX = 24 }; /* cold models that are weighed at a time */
+enum {
+	LOOK_MAX = 256, /* queues of cold models that are looked at, those that began to wait first */
+	COLD_MAX = 12,  /* ... that are weighed */
+	JOBS_MAX = 128, /* ... and requests, over all of them */
+};
 
 static const double age_s = 400;         /* a request gains 1 in this time */
 static const double batching = 0.15;
-static const double worth_busy = 5;      /* weighted waiting per regret, before busy ones go */
+static const double worth_busy = 50;     /* weighted waiting per regret, before busy ones go */
 static const double second_load_s = 6;   /* beside another load only if it is short */
 static const double overdue_s[PRIORITY_COUNT] = {
-	[PRIORITY_INTERACTIVE] = 240,
-	[PRIORITY_NORMAL] = 600,
+	[PRIORITY_INTERACTIVE] = 200,
+	[PRIORITY_NORMAL] = 420,
 	[PRIORITY_BACKGROUND] = 900,
 	[PRIORITY_BATCH] = 1800,
 };
@@ -74,23 +78,25 @@ static bool emergency(struct arbiter *a)
 /* ---- what a load is worth ---- */
 
 /* By weight over time: the jobs that gain most per second first. */
-static uint32_t jobs_of(const struct arbiter *a, struct model *model, struct offer jobs[OFFERS_MAX])
+static uint32_t jobs_of(const struct arbiter *a, struct model *model, uint32_t depth,
+                        struct offer jobs[OFFERS_MAX])
 {
 	uint32_t count = 0, seen = 0;
 
-	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	for (struct request *r = model_head(a, model); r && seen < depth;
 	     r = request_link(a, r->next), seen++) {
 		double takes = habit_service_s(model, r);
 		struct offer job = { model, r, request_weight(r) / (takes > 0.01 ? takes : 0.01) };
-		offer_put(jobs, &count, &job);
+		offer_put(jobs, OFFERS_MAX, &count, &job);
 	}
 	return count;
 }
 
-static double batch_worth(const struct arbiter *a, struct model *model, const struct removal *removal)
+static double batch_worth(const struct arbiter *a, struct model *model, uint32_t depth,
+                          const struct removal *removal)
 {
 	struct offer jobs[OFFERS_MAX];
-	uint32_t count = jobs_of(a, model, jobs);
+	uint32_t count = jobs_of(a, model, depth, jobs);
 	double before = habit_load_s(model) + removal->drain_s;
 	double weight = 0, work = 0, best = 0;
 
@@ -191,13 +197,19 @@ static bool plan_step(struct arbiter *a)
 
 /* ---- which model to load ---- */
 
+/* How deep into each of so many queues. */
+static uint32_t depth_of(uint32_t queues)
+{
+	return queues * SCAN_MAX <= JOBS_MAX ? SCAN_MAX : JOBS_MAX / queues;
+}
+
 /* How overdue its most overdue request is; 1 = just. */
-static double lateness(const struct arbiter *a, const struct model *model)
+static double lateness(const struct arbiter *a, const struct model *model, uint32_t depth)
 {
 	double most = 0;
 	uint32_t seen = 0;
 
-	for (struct request *r = model_head(a, model); r && seen < SCAN_MAX;
+	for (struct request *r = model_head(a, model); r && seen < depth;
 	     r = request_link(a, r->next), seen++) {
 		double late = request_waited_s(a, r) / overdue_s[r->spec.priority];
 		most = late > most ? late : most;
@@ -218,18 +230,20 @@ static double first_look(const struct arbiter *a, const struct model *model)
 static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 {
 	static const struct removal nobody = { 0 };
-	struct offer looked[OFFERS_MAX];
-	uint32_t seen = 0, count = 0;
+	struct offer looked[COLD_MAX];
+	uint32_t looks = 0, seen = 0, count = 0;
 
 	MODELS_STIRRING(a, model) {
 		if (!place_wants_load(a, model) || !model->queue.count)
 			continue;
 		struct offer offer = { .model = model, .worth = first_look(a, model) };
-		offer_put(looked, &seen, &offer);
+		offer_put(looked, COLD_MAX, &seen, &offer);
+		if (++looks == LOOK_MAX)
+			break;
 	}
-	for (uint32_t i = 0; i < seen && i < COLD_MAX; i++) {
-		looked[i].worth = batch_worth(a, looked[i].model, &nobody);
-		offer_put(offers, &count, &looked[i]);
+	for (uint32_t i = 0; i < seen; i++) {
+		looked[i].worth = batch_worth(a, looked[i].model, depth_of(seen), &nobody);
+		offer_put(offers, OFFERS_MAX, &count, &looked[i]);
 	}
 	return count;
 }
@@ -243,7 +257,7 @@ static bool plan_overdue(struct arbiter *a, const struct offer *cold, uint32_t c
 	if (a->plan_for && a->plan_overdue)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
-		double late = lateness(a, cold[i].model);
+		double late = lateness(a, cold[i].model, depth_of(count));
 		if (late <= most)
 			continue;
 		most = late;
@@ -308,18 +322,18 @@ static bool load_what_fits(struct arbiter *a, const struct offer *cold, uint32_t
 	outlook_now(a, &now);
 	for (uint32_t i = 0; i < count; i++) {
 		struct model *model = cold[i].model;
-		struct want want = place_want(a, model, model_head(a, model));
 		struct verdict verdict, beside;
 
 		if (model_index(a, model) + 1 == a->plan_for)
 			continue;
-		model->wait_reason = place_load_gate(a, model);
+		model->wait_reason = may_load(model, loads) ? place_load_gate(a, model) : REASON_LOADING;
 		if (model->wait_reason != REASON_NONE)
 			continue;
+		struct want want = place_want(a, model, model_head(a, model));
 		bool fits = place_admits(a, &want, &now, &verdict);
 		model->wait_reason = fits ? REASON_LOADING : verdict.binds;
 		model->wait_pool = verdict.pool;
-		if (!fits || !may_load(model, loads))
+		if (!fits)
 			continue;
 		if (a->plan_for && !place_admits(a, &want, &after, &beside)) {
 			model->wait_reason = REASON_ROOM;
@@ -345,6 +359,8 @@ static bool plan_best(struct arbiter *a, const struct offer *cold, uint32_t coun
 		struct verdict verdict;
 		if (place_admits(a, &want, &coming, &verdict))
 			continue; /* waits for a load in flight, or for what leaves */
+		if (chosen && cold[i].worth <= most)
+			break; /* with nobody's going it would not be worth more */
 		struct removal removal = regret_choose(a, &want, &coming, REMOVE_IDLE);
 		if (!removal.count) {
 			double waited = habit_seconds(model->waits_weight * a->now -
@@ -355,7 +371,7 @@ static bool plan_best(struct arbiter *a, const struct offer *cold, uint32_t coun
 		}
 		if (!removal.count)
 			continue;
-		double worth = batch_worth(a, model, &removal);
+		double worth = batch_worth(a, model, depth_of(count), &removal);
 		if (chosen && worth <= most)
 			continue;
 		chosen = model;

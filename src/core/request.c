@@ -49,10 +49,20 @@ static void count_waiting(struct arbiter *a, struct model *model, const struct r
 	a->waits_weight += weight;
 }
 
+/* `by`: 1 or, wrapping around, -1. */
+static void count_kind(struct arbiter *a, const struct request *request, uint32_t by)
+{
+	if (unloads(request))
+		a->unloads_waiting += by;
+	else if (request->spec.kind == REQUEST_LOAD)
+		a->loads_waiting += by;
+}
+
 static void enqueue(struct arbiter *a, struct request *request)
 {
 	struct model *model = model_of(a, request);
 
+	count_kind(a, request, 1);
 	if (unloads(request)) {
 		chain_append(a, &model->unloads, request);
 	} else {
@@ -63,11 +73,18 @@ static void enqueue(struct arbiter *a, struct request *request)
 	model_refresh(a, model);
 }
 
+static void end_purge(struct arbiter *a, struct model *model)
+{
+	a->purging -= model->purge != FAIL_NONE;
+	model->purge = FAIL_NONE;
+}
+
 static void dequeue(struct arbiter *a, struct request *request)
 {
 	struct model *model = model_of(a, request);
 
 	assert(request->state == REQUEST_WAITING);
+	count_kind(a, request, UINT32_MAX);
 	if (unloads(request)) {
 		chain_remove(a, &model->unloads, request);
 	} else {
@@ -75,7 +92,7 @@ static void dequeue(struct arbiter *a, struct request *request)
 		model->evictors -= !(request->spec.flags & REQUEST_NO_EVICT);
 		count_waiting(a, model, request, -1);
 		if (!model->queue.count)
-			model->purge = FAIL_NONE;
+			end_purge(a, model);
 	}
 	model_refresh(a, model);
 }

@@ -7,7 +7,8 @@
 #include "core/regret.h"
 #include "core/request.h"
 
-enum { TURN_SCAN_MAX = 256 }; /* so deep in a queue may somebody stand who has not had his turn */
+/* So deep in a queue may somebody stand who has not had his turn; over all queues no more are looked at. */
+enum { TURN_SCAN_MAX = 256, TURN_SCAN_LEAST = 32, TURNS_MAX = 256 };
 
 static const double age_s = 400;         /* a request gains 1 in this time */
 static const double short_s = 3;         /* nothing counts as shorter */
@@ -31,16 +32,16 @@ double request_waited_s(const struct arbiter *a, const struct request *request)
 	return habit_seconds(a->now - request->arrived_at);
 }
 
-void offer_put(struct offer *offers, uint32_t *count, const struct offer *offer)
+void offer_put(struct offer *offers, uint32_t most, uint32_t *count, const struct offer *offer)
 {
-	uint32_t at = *count < OFFERS_MAX ? (*count)++ : OFFERS_MAX;
+	uint32_t at = *count < most ? (*count)++ : most;
 
 	while (at > 0 && offer->worth > offers[at - 1].worth) {
-		if (at < OFFERS_MAX)
+		if (at < most)
 			offers[at] = offers[at - 1];
 		at--;
 	}
-	if (at < OFFERS_MAX)
+	if (at < most)
 		offers[at] = *offer;
 }
 
@@ -82,12 +83,11 @@ bool start_leaving(const struct arbiter *a)
 }
 
 /* Would one more active model slow all more than it does? */
-static bool is_crowded(const struct arbiter *a, const struct model *model,
-                       const struct request *request)
+static bool is_crowded(const struct arbiter *a, const struct model *model, uint32_t priority)
 {
 	uint32_t pool = pace_pool(model);
 	double active = a->pace[pool].active, bandwidth = pace_bandwidth(model);
-	double most = pace_most(a, pool) + (request->spec.priority == PRIORITY_INTERACTIVE);
+	double most = pace_most(a, pool) + (priority == PRIORITY_INTERACTIVE);
 
 	if (model_is_reservation(model) || bandwidth <= bandwidth_free ||
 	    instance_busy(model_instance(a, model)))
@@ -96,21 +96,23 @@ static bool is_crowded(const struct arbiter *a, const struct model *model,
 }
 
 /* Inside a class whose turn it is, by key and then by conversation; between classes what is worth most. */
-static struct offer best_request(const struct arbiter *a, struct model *model)
+static struct offer best_request(const struct arbiter *a, struct model *model, uint32_t depth)
 {
 	struct offer best = { .model = model, .worth = -1 };
 	struct offer of_class[PRIORITY_COUNT] = { 0 };
 	uint32_t lateness[PRIORITY_COUNT] = { 0 };
 	uint32_t seen = 0;
 
-	for (struct request *r = model_head(a, model); r && seen < TURN_SCAN_MAX;
+	for (struct request *r = model_head(a, model); r && seen < depth;
 	     r = request_link(a, r->next), seen++) {
-		double worth = request_weight(r) / (habit_service_s(model, r) + short_s) +
-		               request_waited_s(a, r) / age_s;
-		uint32_t late = habit_lateness(model, r);
 		struct offer *offer = &of_class[r->spec.priority];
 		if (r->spec.kind != REQUEST_INFER)
 			continue;
+		double worth = request_weight(r) / (habit_service_s(model, r) + short_s) +
+		               request_waited_s(a, r) / age_s;
+		if (offer->request && worth <= offer->worth && !lateness[r->spec.priority])
+			continue; /* nobody's turn comes before his */
+		uint32_t late = habit_lateness(model, r);
 		if (offer->request && (late > lateness[r->spec.priority] ||
 		                       (late == lateness[r->spec.priority] && worth <= offer->worth)))
 			continue;
@@ -125,6 +127,8 @@ static struct offer best_request(const struct arbiter *a, struct model *model)
 
 bool start_finish_load(struct arbiter *a)
 {
+	if (!a->loads_waiting)
+		return false;
 	MODELS_STIRRING(a, model) {
 		const struct instance *instance = model_instance(a, model);
 		uint32_t seen = 0;
@@ -182,14 +186,27 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 
 static uint32_t starts(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 {
-	uint32_t count = 0;
+	struct offer looked[TURNS_MAX / TURN_SCAN_LEAST];
+	uint32_t count = 0, seen = 0;
 
-	MODELS_STIRRING(a, model) {
+	/* A first look: the weight and the age of its queue. Whom nobody may join starts nothing. */
+	INSTANCES_LIVE(a, instance) {
+		struct model *model = model_row(a, instance->model);
 		if (!place_wants_dispatch(a, model))
 			continue;
-		struct offer offer = best_request(a, model);
+		model->wait_reason = REASON_SLOTS;
+		if (is_crowded(a, model, PRIORITY_INTERACTIVE))
+			continue;
+		double age = request_waited_s(a, model_head(a, model));
+		struct offer offer = { .model = model,
+			               .worth = (double)model->waits_weight / model->queue.count + age };
+		offer_put(looked, TURNS_MAX / TURN_SCAN_LEAST, &seen, &offer);
+	}
+	for (uint32_t i = 0; i < seen; i++) {
+		uint32_t depth = TURNS_MAX / seen < TURN_SCAN_MAX ? TURNS_MAX / seen : TURN_SCAN_MAX;
+		struct offer offer = best_request(a, looked[i].model, depth);
 		if (offer.request)
-			offer_put(offers, &count, &offer);
+			offer_put(offers, OFFERS_MAX, &count, &offer);
 	}
 	return count;
 }
@@ -210,8 +227,7 @@ bool start_request(struct arbiter *a)
 		struct want want = place_want(a, model, request);
 		struct verdict verdict;
 
-		model->wait_reason = REASON_SLOTS;
-		if (is_crowded(a, model, request))
+		if (is_crowded(a, model, request->spec.priority))
 			continue;
 		if (fill_s >= 0 && backfill * habit_service_s(model, request) > fill_s)
 			continue;

@@ -19,8 +19,8 @@ struct offer {
 	double worth;
 };
 
-/* Keep the best, best first; equal ones stay as they came. */
-void offer_put(struct offer *offers, uint32_t *count, const struct offer *offer);
+/* Keep the best, so many at most, best first; equal ones stay as they came. */
+void offer_put(struct offer *offers, uint32_t most, uint32_t *count, const struct offer *offer);
 
 double request_weight(const struct request *request);
 double request_waited_s(const struct arbiter *a, const struct request *request);

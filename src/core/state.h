@@ -194,7 +194,6 @@ struct model {
 	int64_t due_at;
 	int64_t last_used_at;
 	int64_t retry_at;
-	int64_t recheck_at;
 	int64_t last_load_us;
 	int64_t cached_bytes;       /* of its file, as told */
 	struct model_spec spec;
@@ -239,6 +238,12 @@ struct arbiter {
 	uint32_t arrived;        /* the request of this step, index + 1: to be announced if it waits */
 	uint32_t loading;        /* instances LOADING */
 	uint32_t measuring;      /* instances being measured alone */
+	uint32_t purging;        /* models whose queue is being rejected */
+	uint32_t loads_waiting;  /* REQUEST_LOAD in queues */
+	uint32_t unloads_waiting;
+	uint32_t outside;        /* models whose server we do not run */
+	uint32_t unused;
+	uint32_t settled;        /* this step has decided all; what is left is to tell */
 	uint32_t learned_dirty;
 	uint32_t outbox_first, outbox_count;
 	uint32_t working;        /* a step was cut by a full `out` */
@@ -249,6 +254,7 @@ struct arbiter {
 	int64_t asleep_us;
 	int64_t now;             /* last_at - asleep_us */
 	int64_t armed_at;        /* awake time; NEVER = no timer */
+	int64_t recheck_at;      /* while somebody waits: what time alone changes is looked at again */
 	int64_t calm_at;         /* after a critical moment: no loads before */
 	int64_t short_bytes;     /* what has to come back */
 	int64_t bytes_max;

@@ -14,6 +14,8 @@
 
 static bool purge(struct arbiter *a)
 {
+	if (!a->purging)
+		return false;
 	MODELS_STIRRING(a, model) {
 		if (!model->purge)
 			continue;
@@ -82,6 +84,8 @@ static bool release(struct arbiter *a)
 
 static bool finish_unloads(struct arbiter *a)
 {
+	if (!a->unloads_waiting)
+		return false;
 	MODELS_STIRRING(a, model) {
 		if (model->instance || !model->unloads.count)
 			continue;
@@ -112,7 +116,7 @@ static bool announce(struct arbiter *a)
 /* One timer, for the next that time alone brings about. An earlier one that is armed still may stay. */
 static bool arm(struct arbiter *a)
 {
-	int64_t next = due_next(a);
+	int64_t next = due_wake(a);
 
 	if (a->calm_at > a->now && a->calm_at < next)
 		next = a->calm_at; /* loads may go on */
@@ -139,9 +143,18 @@ static bool serve(struct arbiter *a)
 	return place_undrain(a) || place_dispatch(a) || place_one(a);
 }
 
-bool work_once(struct arbiter *a)
+static bool settle(struct arbiter *a)
 {
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
 	       control_shut(a) || control_relieve(a) || control_stop_drained(a) || set_follow(a) ||
-	       place_attach(a) || serve(a) || warm_files(a) || announce(a) || arm(a);
+	       place_attach(a) || serve(a) || warm_files(a);
+}
+
+/* What is told last changes nothing that was decided, so nothing is decided again after it. */
+bool work_once(struct arbiter *a)
+{
+	if (!a->settled && settle(a))
+		return true;
+	a->settled = 1;
+	return announce(a) || arm(a);
 }

@@ -106,7 +106,7 @@ static void what_a_run_took_is_claimed_by_the_next(void **state)
 
 static void wait_for_a_drain(struct rig *rig)
 {
-	for (int i = 0; i < 120 && rig_view(rig, 0).state != MODEL_DRAINING; i++)
+	for (int i = 0; i < 600 && rig_view(rig, 0).state != MODEL_DRAINING; i++)
 		rig_wait(rig, 1);
 	assert_int_equal(rig_view(rig, 0).state, MODEL_DRAINING);
 }
