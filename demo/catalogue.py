@@ -27,6 +27,12 @@ SAYS = {"chat": "It is shared : each gives back what was taken .", "code": "def 
 IMAGES = {"sd1", "sd2", "sdxl", "sd3", "flux"}
 
 
+def short(path):
+    """As people write it, and as a configuration takes it."""
+    home = os.path.expanduser("~") + "/"
+    return "~/" + path[len(home):] if path.startswith(home) else path
+
+
 @dataclasses.dataclass
 class Model:
     name: str
@@ -35,11 +41,10 @@ class Model:
     settings: dict
     is_ours: bool
 
-    def line(self, home):
+    def line(self):
         """Its line in the configuration."""
-        path = self.path.replace(home + "/", "~/", 1) if self.path.startswith(home + "/") else self.path
         rest = "".join(f", {key}: {json.dumps(value)}" for key, value in self.settings.items())
-        return f"  {self.name + ':':<7} {{engine: {ENGINE[self.name]}, file: {json.dumps(path)}{rest}}}"
+        return f"  {self.name + ':':<7} {{engine: {ENGINE[self.name]}, file: {json.dumps(short(self.path))}{rest}}}"
 
 
 def ours(folder):

@@ -124,16 +124,14 @@ class Builder:
 
 
 def configuration(port, options, models, limit="auto"):
-    home = os.path.expanduser("~")
     paths = {"llama": ("llama-server", options.llama_server), "whisper": ("whisper-server", options.whisper_server),
              "sd": ("sd-server", options.sd_server)}
     used = {catalogue.ENGINE[model.name] for model in models}
     lines = [f"listen: 127.0.0.1:{port}", f"memory: {{limit: {limit}}}", "engines:"]
     for name, (kind, path) in paths.items():
         if name in used:
-            short = path.replace(home + "/", "~/", 1)
-            lines.append(f"  {name + ':':<8} {{kind: {kind}, path: {json.dumps(short)}}}")
-    return "\n".join([*lines, "models:", *(model.line(home) for model in models)]) + "\n"
+            lines.append(f"  {name + ':':<8} {{kind: {kind}, path: {json.dumps(catalogue.short(path))}}}")
+    return "\n".join([*lines, "models:", *(model.line() for model in models)]) + "\n"
 
 
 def kib_of(path, *names):
@@ -165,10 +163,31 @@ def choose_limit(needs, rests):
     return max(int(1.04 * max(needs.values())), sum(few) - few[0] // 2)
 
 
+def reconfigure(daemon, text):
+    """(went it well, what changed)"""
+    with open(daemon.config, "w") as out:
+        out.write(text)
+    status, answer = daemon.command("reload")
+    return status == 0, ", ".join(answer.split("\n")[:-1])
+
+
+def meanwhile(daemon, models, builder, make_config):
+    """While sd-server is built: two small models are asked; then the image model joins what runs."""
+    chapter("sd-server is being built, which is done once; meanwhile, two that are there")
+    for what, name, how in clients.REQUESTS[:2]:
+        ask(daemon, what, next(model for model in models if model.name == name), how)
+        daemon.model(name, "unload")
+    say("builds", f"sd-server was waited for, {builder.wait():.0f} s")
+    good, told = reconfigure(daemon, make_config("auto", models))
+    claim(good, f"the image model joined without a restart: {told}")
+
+
 def tell_needs(daemon, models, make_config):
     chapter("What each takes, told from its file before any is loaded")
     rows = {row["name"]: row for row in daemon.get("/api/v1/models")["models"]}
     needs = {name: max(row["estimate_bytes"], row["peak_bytes"]) for name, row in rows.items()}
+    if not all(needs.values()):
+        raise SystemExit("demo: not every model can be loaded; the daemon says why:\n" + daemon.tail(8))
     for model in models:
         say("needs", f"{model.name:<6} {size(needs[model.name]):>9} for a file of {size(os.path.getsize(model.path)):>8}"
             f"   {rows[model.name]['engine']}, {model.about}")
@@ -179,10 +198,8 @@ def tell_needs(daemon, models, make_config):
         raise SystemExit(f"demo: {size(max(needs.values()))} of free memory are needed, {size(free)} are there")
     rests = {name: daemon.get(f"/api/v1/models/{name}")["estimate"]["base_bytes"] for name in needs}
     limit = min(choose_limit(needs, rests), free) // MIB
-    with open(daemon.config, "w") as out:
-        out.write(make_config(f"{limit}MiB"))
-    status, answer = daemon.command("reload")
-    claim(status == 0, f"the limit is {size(limit * MIB)} from now on, without a restart: {answer.strip()}")
+    good, told = reconfigure(daemon, make_config(f"{limit}MiB", models))
+    claim(good, f"the limit is {size(limit * MIB)} from now on, without a restart: {told}")
     most = how_many_fit(rests, limit * MIB)
     claim(most < len(models), f"all need {size(sum(needs.values()))}; at most {most} of {len(models)} fit at once, at rest")
     return needs, limit * MIB
@@ -272,11 +289,11 @@ def choose_models(options):
 
 def show(options, daemon, models, builder, make_config):
     daemon.wait_ready()
-    names = {model.id for model in clients.sdk(daemon).models.list()}
-    claim({model.name for model in models} <= names, f"{daemon.url} lists all: " + ", ".join(sorted(names)))
-    needs, limit = tell_needs(daemon, models, make_config)
     if builder:
-        say("builds", f"sd-server was waited for, {builder.wait():.0f} s; that is done once")
+        meanwhile(daemon, models, builder, make_config)
+    names = {model.id for model in clients.sdk(daemon).models.list()}
+    claim({model.name for model in models} == names, f"{daemon.url} lists all: " + ", ".join(sorted(names)))
+    needs, limit = tell_needs(daemon, models, make_config)
     watch = Watch(daemon)
     picture = Picture(daemon, options.picture) if options.picture else None
     all_at_once(daemon, models)
@@ -316,12 +333,13 @@ def main():
     folder = tempfile.mkdtemp(prefix="cotenant-demo-")
     port = free_port()
 
-    def make_config(limit):
+    def make_config(limit, models):
         return configuration(port, options, models, limit)
 
     chapter("The daemon and its configuration")
-    print("".join("    " + line + "\n" for line in make_config("auto").splitlines()), flush=True)
-    daemon = Daemon(options.cotenant, folder, make_config("auto"), port)
+    first = make_config("auto", [model for model in models if not (builder and model.name == "image")])
+    print("".join("    " + line + "\n" for line in first.splitlines()), flush=True)
+    daemon = Daemon(options.cotenant, folder, first, port)
     try:
         watch = show(options, daemon, models, builder, make_config)
         if options.keep:
