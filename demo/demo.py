@@ -243,6 +243,19 @@ def judge(daemon, watch, needs, limit):
         claim(0 < peak <= 1.05 * need + 32 * MIB, f"{name:<6} took {size(peak):>8} at most, of {size(need):>8} foretold")
 
 
+def comes_back(before, most_claimed):
+    """(is it so, how it is told): no sooner than other programs, which move it too, let it be seen."""
+    for _ in range(50):
+        more, others = (now - then for now, then in zip(available(), before))
+        told = f"memory available: {size(before[0])} before, {size(before[0] + more)} after"
+        if abs(others) > 64 * MIB:
+            told += f"; other programs {'took' if others > 0 else 'gave'} {size(abs(others))}"
+        if more + others > -max(most_claimed // 10, 256 * MIB) - abs(others) // 2:
+            return True, told
+        time.sleep(0.2)
+    return False, told
+
+
 def all_comes_back(daemon, watch, before):
     chapter("All of it comes back")
     for row in daemon.get("/api/v1/models")["models"]:
@@ -250,12 +263,7 @@ def all_comes_back(daemon, watch, before):
     claim(claims_of(daemon.get("/api/v1/memory")) == 0, "all unloaded; the ledger holds no claim of any model")
     status = daemon.stop()
     claim(status == 0 and not children_of(daemon.folder), f"the daemon ended with {status}, and no process of it is left")
-    after, others = (now - then for now, then in zip(available(), before))
-    told = f"memory available: {size(before[0])} before, {size(before[0] + after)} after"
-    if abs(others) > 64 * MIB:
-        told += f", of which other programs took {size(others)}" if others > 0 else \
-            f", and other programs gave {size(-others)}"
-    claim(after + others > -max(watch.most_claimed // 10, 256 * MIB), told)
+    claim(*comes_back(before, watch.most_claimed))
 
 
 def keep(daemon, models):
