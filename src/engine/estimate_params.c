@@ -80,6 +80,8 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_load_mode(value, &out->load);
 	else if (is_flag(arg, "-ncmoe", "--n-cpu-moe"))
 		take_number(value, &out->cpu_experts);
+	else if (is_flag(arg, "-ctxcp", "--ctx-checkpoints") || strcmp(arg, "--swa-checkpoints") == 0)
+		take_number(value, &out->checkpoints);
 	else if (strcmp(arg, "--spec-draft-n-max") == 0)
 		take_number(value, &out->rollbacks);
 	else if (strcmp(arg, "--spec-type") == 0 && strstr(value, "draft-") && out->rollbacks == 0)

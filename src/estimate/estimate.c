@@ -20,6 +20,8 @@ enum {
 	SIGMA_UNKNOWN_PERCENT = 15,
 	SIGMA_LEAST_BYTES = 4 << 20,
 	LOWER_PERCENT = 70,
+	CHECKPOINTS_SOON = 2,
+	CHECKPOINT_STEP = 8192, /* --checkpoint-min-step */
 	/*
 	 * With huge pages for malloc each large buffer and each thread's heap rounds up to
 	 * 2 MiB. Measured over plain pages: 6 MiB for a model of 2 layers, 15 for 6, 25
@@ -45,6 +47,7 @@ void estimate_defaults(struct estimate_params *params)
 		.repack = REPACK_AUTO,
 		.load = LOAD_MMAP,
 		.cache_ram_bytes = 8192 * MIB,
+		.checkpoints = 32,
 	};
 }
 
@@ -163,17 +166,26 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t percent = facts->family_known && facts->sizes_known && !facts->inconsistent
 	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
 
+	/* Two a conversation: at the end of its prompt and before; more come with each further 8,192 tokens. */
+	int64_t checkpoint = checkpoint_bytes(facts, cells, params);
+	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
+	int64_t of_all = bounded_product(cells->sequences, kept);
+
 	out->base_bytes = params->lazy_kv ? sum - kv : sum;
-	out->per_request_bytes = params->lazy_kv ? kv / cells->sequences : 0;
-	out->steady_bytes = sum;
+	out->per_request_bytes = bounded_sum(params->lazy_kv ? kv / cells->sequences : 0, kept);
+	out->steady_bytes = bounded_sum(sum, of_all);
 	/* What reading holds in addition is given back before the caches are made. */
 	int64_t reading = bounded_sum(out->host.weights_bytes, out->host.overhead_bytes);
 	out->peak_bytes = larger(out->base_bytes, bounded_sum(reading, weights->passing_bytes));
+	out->peak_bytes = larger(out->peak_bytes, bounded_sum(out->base_bytes, of_all));
 	if (params->huge_pages)
 		out->peak_bytes = bounded_sum(out->peak_bytes, HUGE_PAGES_PEAK - HUGE_PAGES_BASE);
 	out->sigma_bytes = larger(out->base_bytes / 100 * percent, SIGMA_LEAST_BYTES);
 	out->sigma_bytes += device ? DEVICE_SIGMA_BYTES : 0;
 	int64_t most = larger(out->steady_bytes, out->peak_bytes);
+	int64_t later = smaller(larger(params->checkpoints - CHECKPOINTS_SOON, 0),
+	                        cells->full / CHECKPOINT_STEP);
+	most = bounded_sum(most, bounded_product(bounded_product(cells->sequences, later), checkpoint));
 	out->upper_bytes = bounded_sum(most, out->sigma_bytes / 3 * 7); /* 2.33 sigma: 99 % */
 	out->lower_bytes = out->base_bytes / 100 * LOWER_PERCENT;
 	out->cache_limit_bytes = larger(params->cache_ram_bytes, 0);

@@ -46,6 +46,7 @@ struct estimate_params {
 	enum repack repack;
 	enum load_mode load;
 	int64_t cache_ram_bytes;  /* --cache-ram, as launched */
+	int64_t checkpoints;      /* --ctx-checkpoints: of recurrent and window layers, for each slot */
 	int64_t rollbacks;        /* snapshots of recurrent state a sequence keeps for speculative decoding */
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
 	bool huge_pages;          /* started with huge pages for its allocator, as cotenant does */

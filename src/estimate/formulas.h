@@ -48,6 +48,9 @@ int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cell
                        const struct estimate_params *params, uint32_t layer);
 int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
                               uint32_t layer);
+/* What the server sets aside to go back to: one conversation's recurrent state and windows; 0 = it need not. */
+int64_t checkpoint_bytes(const struct model_facts *facts, const struct cells *cells,
+                         const struct estimate_params *params);
 /* Growth of one conversation by a token, in the layers that keep every token. */
 int64_t kv_token_bytes(const struct model_facts *facts, const struct cells *cells,
                        const struct estimate_params *params);

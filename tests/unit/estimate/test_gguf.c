@@ -1,5 +1,6 @@
 /* Hostile and broken files: each is refused with the right code, none crashes or reads without end. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -552,6 +553,54 @@ static void many_short_texts_end_at_the_budget(void **state)
 	buf_release(&file);
 }
 
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+	return info.uordblks + info.hblkhd;
+}
+
+struct heap_source {
+	struct memory_source memory;
+	size_t before, most; /* of the heap, at each read */
+};
+
+static int heap_read(void *ctx, uint64_t offset, void *out, uint32_t length)
+{
+	struct heap_source *source = ctx;
+	size_t now = heap_bytes();
+
+	if (now - source->before > source->most)
+		source->most = now - source->before;
+	return endless_read(&source->memory, offset, out, length);
+}
+
+/* Whatever a header claims, and however long it is, one block of fixed size is all that is held. */
+static void memory_does_not_follow_the_file(void **state)
+{
+	static const uint64_t claims[][3] = { { 0, 1, 1 << 27 }, { 1 << 14, 1 << 14, 0 }, { UINT64_C(1) << 62, 1, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(claims) / sizeof(*claims); i++) {
+		struct buf file = BUF_INIT;
+		struct estimate out;
+		struct err err = { 0 };
+		struct estimate_params params;
+		put_front(&file, 3, claims[i][0], claims[i][1]);
+		put_text(&file, "a");
+		put(&file, ARRAY, 4);
+		put(&file, TEXT, 4);
+		put(&file, claims[i][2], 8);
+		struct heap_source heap = { .memory = { .data = buf_cstr(&file), .size = buf_length(&file) },
+			                    .before = heap_bytes() };
+		struct byte_source source = { &heap, heap_read, UINT64_C(1) << 40 };
+		estimate_defaults(&params);
+		assert_true(estimate_gguf(&source, &params, &out, &err) < 0);
+		assert_in_range(heap.most, 0, 1 << 20);
+		assert_in_range(heap_bytes() - heap.before, 0, 4096); /* and nothing stays */
+		buf_release(&file);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +614,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_architecture_gets_an_upper_bound),
 		cmocka_unit_test(an_unknown_hybrid_is_told_by_its_tensors),
 		cmocka_unit_test(many_short_texts_end_at_the_budget),
+		cmocka_unit_test(memory_does_not_follow_the_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
