@@ -50,6 +50,7 @@ json_t *estimate_json(const struct estimate *e)
 	json_object_set_new(json, "sigma_bytes", json_integer(e->sigma_bytes));
 	json_object_set_new(json, "confidence", json_real(e->confidence));
 	json_object_set_new(json, "source", json_string(estimate_source_name(e->source)));
+	json_object_set_new(json, "ubatch", json_integer(e->ubatch));
 	json_object_set_new(json, "flags", flags_json(e->flags));
 	return json;
 }

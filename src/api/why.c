@@ -21,7 +21,8 @@ static void add_pins(const struct api *api, struct buf *text)
 	}
 }
 
-static json_t *plan_json(const struct api *api, const struct plan *plan, const char *name)
+static json_t *plan_json(const struct api *api, const struct plan *plan, const char *name,
+                         const struct estimate *estimate)
 {
 	json_t *evict = json_array(), *json = json_object();
 	struct buf text = BUF_INIT;
@@ -34,6 +35,9 @@ static json_t *plan_json(const struct api *api, const struct plan *plan, const c
 		                                "prefill_lost_ms", 0));
 	}
 	plan_text(plan, name, &api->names, &text);
+	if (estimate && estimate->ubatch)
+		buf_printf(&text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
+		           (long long)estimate->ubatch);
 	if (plan->fits == FITS_NEVER)
 		add_pins(api, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
@@ -44,6 +48,7 @@ static json_t *plan_json(const struct api *api, const struct plan *plan, const c
 	json_object_set_new(json, "need_bytes", json_integer(plan->need_bytes));
 	json_object_set_new(json, "peak_bytes", json_integer(plan->peak_bytes));
 	json_object_set_new(json, "free_bytes", json_integer(plan->free_bytes));
+	json_object_set_new(json, "ubatch", json_integer(estimate ? estimate->ubatch : 0));
 	json_object_set_new(json, "evict", evict);
 	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
 	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));
@@ -84,7 +89,8 @@ void handle_plan(struct api *api, struct call *call, const char *name)
 		api_no_model(api, call, wanted);
 		return;
 	}
-	json_t *json = plan_json(api, &plan, model.spec->name);
+	json_t *json = plan_json(api, &plan, model.spec->name,
+	                         api->host.estimate(api->host.ctx, index));
 	json_object_set_new(json, "state", json_string(model_state_name(model.state)));
 	api_reply(call, 200, json);
 }

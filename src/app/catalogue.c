@@ -142,6 +142,29 @@ static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, 
 	return code;
 }
 
+/*
+ * Where the peak is over all the room there is: a smaller physical batch makes the compute
+ * buffers smaller and prompts slower. Kept where it makes the model fit.
+ */
+static void try_smaller_batches(const struct conf_model *model, int64_t room_bytes, bool lazy, int64_t context,
+                                struct estimate *out)
+{
+	static const int64_t batches[] = { 256, 128, 64, 32 };
+	struct estimate small;
+	struct err err;
+
+	if (out->peak_bytes <= room_bytes || out->is_encoder || !engine_batch_is_free(model))
+		return;
+	for (size_t i = 0; i < sizeof(batches) / sizeof(*batches); i++) {
+		if (engine_estimate_small(model, context, model->slots, lazy, batches[i], &small, &err) < 0)
+			return;
+		if (small.peak_bytes <= room_bytes) {
+			*out = small;
+			return;
+		}
+	}
+}
+
 static void use_estimate(struct catalogue_row *row, int64_t context)
 {
 	const struct estimate *estimate = &row->estimate;
@@ -295,6 +318,8 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		choose_kv(model, ground, row);
 	if (code == 0 && model->file && is_known)
 		code = estimate_fitting(model, ground->room_bytes, row->lazy, &context, &row->estimate, &err);
+	if (code == 0 && model->file && is_known)
+		try_smaller_batches(model, ground->room_bytes, row->lazy, context, &row->estimate);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,
 		               "model file %s is cut short: %lld bytes are missing; fetch it again",

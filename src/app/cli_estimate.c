@@ -108,13 +108,13 @@ static void print_estimate(const char *path, const struct estimate *e)
 
 static void print_launched(const struct estimate *e)
 {
-	char base[UNITS_TEXT], peak[UNITS_TEXT];
+	char base[UNITS_TEXT], peak[UNITS_TEXT], full[UNITS_TEXT];
 
-	printf("  started by cotenant    %10s  idle, %s at the peak: it reads the weights instead of mapping\n"
-	       "                                     them, keeps no prompt cache, and gives malloc huge pages\n",
-	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes));
-	if (e->source == ESTIMATE_ENGINE)
-		printf("                                     (the engine's own word)\n");
+	printf("  started by cotenant    %10s  idle, %s at the load's peak, %s with all contexts full%s\n",
+	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes),
+	       units_size(full, e->steady_bytes), e->source == ESTIMATE_ENGINE ? " (the engine's own word)" : "");
+	printf("                                     it reads the weights instead of mapping them, keeps no prompt\n"
+	       "                                     cache on the side, and gives malloc huge pages\n");
 }
 
 /* How far the loads on this machine were from their estimates; nothing where no daemon runs. */
@@ -189,7 +189,7 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 		return json_print(json);
 	}
 	print_estimate(path, &plain);
-	if (launched.peak_bytes != plain.peak_bytes || launched.source == ESTIMATE_ENGINE)
+	if (launched.base_bytes != plain.base_bytes || launched.source == ESTIMATE_ENGINE)
 		print_launched(&launched);
 	if (room->known)
 		print_fit(&launched, room);

@@ -179,6 +179,9 @@ int estimate_launched(const struct cli_args *args, const char *path, const struc
 	struct launch_batches given = { cli_value(args, "batch")->given, cli_value(args, "ubatch")->given };
 
 	estimate_as_launched(&launched);
+	/* On the CPU the cache is lazy, unless the model's configuration says otherwise. */
+	if (!cli_value(args, "kv")->given)
+		launched.lazy_kv = launched.gpu_layers == 0;
 	int code = engine_estimate_launch(path, &launched, &given, out, err);
 	return code == 0 ? add_beside(args, &launched, out, err) : code;
 }

@@ -20,9 +20,15 @@ enum { CONTEXT_FIRST = 2048, CONTEXTS_MOST = 12, FILES_MOST = 4096 };
 static const enum kv_cache_type types[] = { KV_F16, KV_Q8_0, KV_Q4_0 };
 enum { TYPES = sizeof(types) / sizeof(*types) };
 
+/* With every conversation's cache full. */
+static int64_t most_of(const struct estimate *e)
+{
+	return e->steady_bytes > e->peak_bytes ? e->steady_bytes : e->peak_bytes;
+}
+
 const char *machine_fits(const struct machine_room *room, const struct estimate *e)
 {
-	if (e->peak_bytes <= room->free_bytes)
+	if (most_of(e) <= room->free_bytes)
 		return "now";
 	return e->lower_bytes <= room->capacity_bytes ? "after-eviction" : "never";
 }
@@ -71,7 +77,7 @@ void table_print(const struct cli_args *args, const char *path, const struct est
                  const struct machine_room *room)
 {
 	static const char *const titles[] = { ">CONTEXT", ">KV f16", ">q8_0", ">q4_0", NULL };
-	static const char *const encoder_titles[] = { ">CONTEXT", ">PEAK", NULL };
+	static const char *const encoder_titles[] = { ">CONTEXT", ">FULL", NULL };
 	int64_t contexts[CONTEXTS_MOST];
 	struct buf out = BUF_INIT;
 	struct table table;
@@ -86,13 +92,13 @@ void table_print(const struct cli_args *args, const char *path, const struct est
 		table_add(&table, "%lld", (long long)contexts[i]);
 		for (int j = 0; j < columns; j++) {
 			bool known = estimate_cell(args, path, params, contexts[i], types[j], &e);
-			table_add(&table, "%s%s", known ? units_size(size, e.peak_bytes) : "-",
+			table_add(&table, "%s%s", known ? units_size(size, most_of(&e)) : "-",
 			          known ? mark_of(room, &e) : "");
 		}
 	}
 	table_end(&table, &out);
 	if (rows > 0)
-		printf("\n%s  peak of the load, over all slots%s\n", buf_cstr(&out),
+		printf("\n%s  started by cotenant, all slots full; the context is over all slots%s\n", buf_cstr(&out),
 		       room->known ? "; * fits when others make room, no: never here" : "");
 	buf_release(&out);
 }
@@ -111,9 +117,10 @@ json_t *table_json(const struct cli_args *args, const char *path, const struct e
 		int64_t context = contexts[i / columns];
 		if (!estimate_cell(args, path, params, context, types[i % columns], &e))
 			continue;
-		json_t *cell = json_pack("{s:I, s:s, s:I, s:I}", "context", (json_int_t)context, "kv_type",
+		json_t *cell = json_pack("{s:I, s:s, s:I, s:I, s:I}", "context", (json_int_t)context, "kv_type",
 		                         estimate_kv_type_name(types[i % columns]), "base_bytes",
-		                         (json_int_t)e.base_bytes, "peak_bytes", (json_int_t)e.peak_bytes);
+		                         (json_int_t)e.base_bytes, "peak_bytes", (json_int_t)e.peak_bytes, "full_bytes",
+		                         (json_int_t)most_of(&e));
 		json_object_set_new(cell, "fits",
 		                    room->known ? json_string(machine_fits(room, &e)) : json_null());
 		json_array_append_new(array, cell);
@@ -166,7 +173,7 @@ static void add_row(struct table *table, const char *name, const struct estimate
 	table_add_size(table, e->file_bytes);
 	table_add_count(table, context);
 	table_add_size(table, e->base_bytes);
-	table_add_size(table, e->peak_bytes);
+	table_add_size(table, most_of(e));
 	table_add(table, "%s", room->known ? machine_fits(room, e) : "-");
 	table_add(table, "%s", e->flags);
 }
@@ -236,7 +243,7 @@ static void say_folder(const struct cli_args *args, const char *folder, char *co
 int estimate_folder(const struct cli_args *args, const char *folder, const struct estimate_params *params,
                     const struct machine_room *room)
 {
-	static const char *const titles[] = { "FILE", "WHAT", ">SIZE", ">CONTEXT", ">IDLE", ">PEAK", "FITS",
+	static const char *const titles[] = { "FILE", "WHAT", ">SIZE", ">CONTEXT", ">IDLE", ">FULL", "FITS",
 		                              "REMARKS", NULL };
 	json_t *array = args->json ? json_array() : NULL;
 	struct buf out = BUF_INIT;

@@ -8,7 +8,7 @@
 
 /*
  * cli_estimate_table - "what fits here?": contexts down, KV types across, each
- * cell what the model takes at its peak when cotenant starts it so.
+ * cell what the model takes when cotenant starts it so and its conversations are full.
  */
 struct machine_room {
 	bool known;
@@ -21,7 +21,7 @@ const char *machine_fits(const struct machine_room *room, const struct estimate 
 
 void table_print(const struct cli_args *args, const char *path, const struct estimate_params *params,
                  const struct machine_room *room);
-/* [{"context", "kv_type", "base_bytes", "peak_bytes", "fits"}]: contexts over all slots. */
+/* [{"context", "kv_type", "base_bytes", "peak_bytes", "full_bytes", "fits"}]: contexts over all slots. */
 json_t *table_json(const struct cli_args *args, const char *path, const struct estimate_params *params,
                    const struct machine_room *room);
 

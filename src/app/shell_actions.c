@@ -50,6 +50,7 @@ static void spawn(struct shell *shell, const struct action *action)
 	                                    .context_tokens = action->context_tokens,
 	                                    .file_bytes = known->file_bytes,
 	                                    .is_encoder = known->estimate.is_encoder,
+	                                    .ubatch = (uint32_t)known->estimate.ubatch,
 	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
 	                                    .save_folder = known->lazy ? shell->save_dir : NULL,
 	                            },

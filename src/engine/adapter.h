@@ -50,6 +50,7 @@ struct launch_request {
 	uint32_t slots;
 	uint32_t context_tokens;     /* per conversation; 0 = as the engine thinks */
 	bool is_encoder;             /* the file holds an embedding model */
+	uint32_t ubatch;             /* physical batch in tokens; 0 = the engine's own */
 	const struct endpoint *endpoint;
 	const char *const *environment; /* the daemon's own; only harmless names are passed on */
 	const char *lazy_library;    /* preloaded; NULL: nothing is */

@@ -144,6 +144,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		add_number(model, argv, "-b --batch-size", "-b", request->context_tokens);
 		add_number(model, argv, "-ub --ubatch-size", "-ub", request->context_tokens);
 	}
+	if (request->ubatch)
+		add_number(model, argv, "-ub --ubatch-size", "-ub", request->ubatch);
 	if (strcmp(model->kv_type, "f16") != 0) {
 		launch_unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
 		launch_unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);

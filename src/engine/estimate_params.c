@@ -198,8 +198,13 @@ static int estimate_sd(const struct conf_model *model, struct estimate *out, str
 	return estimate_image(paths, count, out, err);
 }
 
-int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
-                    struct estimate *out, struct err *err)
+bool engine_batch_is_free(const struct conf_model *model)
+{
+	return model->engine == CONF_ENGINE_LLAMA_SERVER && !args_have(&model->args, "-ub --ubatch-size");
+}
+
+int engine_estimate_small(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
+                          int64_t ubatch, struct estimate *out, struct err *err)
 {
 	struct estimate_params params;
 	struct launch_batches given = {
@@ -209,10 +214,21 @@ int engine_estimate(const struct conf_model *model, int64_t context, int64_t slo
 
 	engine_estimate_params(model, context, slots, &params);
 	params.lazy_kv = lazy;
+	if (ubatch > 0)
+		params.ubatch = ubatch;
 	if (model->engine == CONF_ENGINE_SD_SERVER)
 		return estimate_sd(model, out, err);
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER)
 		return estimate_file(model->file, &params, out, err);
 	int code = engine_estimate_launch(model->file, &params, &given, out, err);
-	return code == 0 ? add_companions(model, &params, out, err) : code;
+	if (code == 0)
+		code = add_companions(model, &params, out, err);
+	out->ubatch = ubatch;
+	return code;
+}
+
+int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
+                    struct estimate *out, struct err *err)
+{
+	return engine_estimate_small(model, context, slots, lazy, 0, out, err);
 }

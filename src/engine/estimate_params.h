@@ -1,6 +1,7 @@
 #ifndef ENGINE_ESTIMATE_PARAMS_H
 #define ENGINE_ESTIMATE_PARAMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "conf/conf.h"
@@ -34,5 +35,12 @@ int engine_estimate_launch(const char *path, struct estimate_params *params,
  */
 int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
                     struct estimate *out, struct err *err);
+
+/* The same with a smaller physical batch than the engine's own, which takes smaller compute buffers. */
+int engine_estimate_small(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
+                          int64_t ubatch, struct estimate *out, struct err *err);
+
+/* Whether a smaller batch may be chosen: llama-server, and nobody chose one. */
+bool engine_batch_is_free(const struct conf_model *model);
 
 #endif

@@ -104,6 +104,7 @@ struct estimate {
 	struct picture_cost picture; /* of an image model; per_request_bytes is that of its usual picture */
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
+	int64_t ubatch;           /* the physical batch chosen so that it fits; 0 = the engine's own */
 	char flags[256];          /* comma-separated remarks: "unknown-architecture", ... */
 };
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, state, wait_for
+from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, real, state, wait_for
 
 
 def run(*words, daemon=None, folder=None, **more):
@@ -122,7 +122,7 @@ def test_estimate_of_a_folder_and_a_table(tmp_path):
     shown = run("estimate", tmp_path)
     assert "tiny.gguf" in shown.stdout and "bad.gguf" in shown.stderr and "notes" not in shown.stdout
     table = json.loads(run("estimate", MODELS / "7b.gguf", "--json").stdout)["table"]
-    cells = {(cell["context"], cell["kv_type"]): cell["peak_bytes"] for cell in table}
+    cells = {(cell["context"], cell["kv_type"]): cell["full_bytes"] for cell in table}
     assert cells[4096, "f16"] - cells[2048, "f16"] >= 2 * 32 * 2048 * 1024 * 2
     assert cells[32768, "q4_0"] < cells[32768, "q8_0"] < cells[32768, "f16"]
     assert "q8_0" in run("estimate", MODELS / "7b.gguf").stdout
@@ -143,8 +143,20 @@ def test_estimate_counts_what_lies_beside_and_what_is_not_there_yet(tmp_path):
     assert half["launched"]["base_bytes"] == alone and "incomplete" in half["flags"]
 
 
+def test_a_smaller_batch_where_it_makes_a_model_fit(start):
+    """Its compute buffer, without flash attention, is what does not fit: 512 tokens' scores over the whole context."""
+    entry = real("kv.gguf", context=8192, slots=1, kv="fixed", args="-fa off")
+    roomy = json.loads(run("plan", "a", "--json", daemon=start({"a": entry})).stdout)
+    assert roomy["ubatch"] == 0
+    tight = start({"a": entry}, limit_mib=(roomy["peak_bytes"] >> 20) - 60)
+    plan = json.loads(run("plan", "a", "--json", daemon=tight).stdout)
+    assert plan["ubatch"] in (32, 64, 128, 256) and "physical batch" in plan["reason"] and plan["fits"] != "never"
+    assert chat(tight, "a").status == 200
+    assert f"n_ubatch              = {plan['ubatch']}" in run("logs", "a", daemon=tight).stdout
+
+
 def test_estimate_asks_the_engine_itself():
-    words = ["estimate", MODELS / "chat.gguf", "-c", 2048, "--json"]
+    words = ["estimate", MODELS / "chat.gguf", "-c", 2048, "--kv", "plain", "--json"]
     formula = json.loads(run(*words).stdout)["launched"]
     done = run(*words, "--engine", LLAMA)
     assert done.returncode == 0, done
