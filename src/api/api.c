@@ -54,6 +54,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/history", CONF_ROLE_USE, handle_history },
 	{ "GET", "/api/v1/config", CONF_ROLE_ADMIN, handle_config },
 	{ "POST", "/api/v1/config/reload", CONF_ROLE_ADMIN, handle_reload },
+	{ "POST", "/api/v1/memory/compact", CONF_ROLE_ADMIN, handle_compact },
 };
 
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))

@@ -69,6 +69,11 @@ struct api_host {
 	 */
 	void (*reload)(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
 	/*
+	 * Gather the free memory into large blocks; idle models leave for it and come back. As reload;
+	 * -EBUSY: one is under way, -EPERM: not all steps were allowed (the report names them).
+	 */
+	void (*compact)(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
+	/*
 	 * Who else is on the machine, by program; done() tells it on the loop's thread, later or within
 	 * the call; once, but not any more where the daemon closes.
 	 */

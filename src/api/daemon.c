@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,27 @@ void handle_reload(struct api *api, struct call *call, const char *name)
 {
 	(void)name;
 	api->host.reload(api->host.ctx, on_reloaded, wait_with(api, call));
+}
+
+static void on_compacted(void *arg, int code, struct str report)
+{
+	struct call *call = end_waiting(arg);
+	struct buf text = BUF_INIT;
+
+	if (!call)
+		return;
+	buf_append_str(&text, report);
+	if (code == -EBUSY)
+		call_error(call, 409, "busy", buf_cstr(&text), NULL);
+	else
+		api_reply(call, 200, json_pack("{s:b, s:o}", "complete", code == 0, "report", json_lossy(report)));
+	buf_release(&text);
+}
+
+void handle_compact(struct api *api, struct call *call, const char *name)
+{
+	(void)name;
+	api->host.compact(api->host.ctx, on_compacted, wait_with(api, call));
 }
 
 void callers_end(struct api *api)

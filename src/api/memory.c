@@ -100,6 +100,8 @@ static json_t *pool_json(const struct memory_input *in, uint32_t at, const struc
 	json_object_set_new(pool, "foreign_bytes", json_integer(a->foreign));
 	json_object_set_new(pool, "claimed_bytes", json_integer(a->held));
 	json_object_set_new(pool, "baseline_bytes", json_integer(a->baseline));
+	if (at == 0 && in->topology->free_2m_bytes >= 0)
+		json_object_set_new(pool, "free_2m_bytes", json_integer(in->topology->free_2m_bytes));
 	json_object_set_new(pool, "views", views_json(in, at));
 	return pool;
 }

@@ -13,6 +13,8 @@
 #include "probe/topology.h"
 
 static const struct cli_option memory_options[] = {
+	{ "compact", 0, CLI_FLAG, NULL,
+	  "gather free memory into large blocks; idle models leave for it and come back" },
 	{ "root", 0, CLI_TEXT, "DIR",
 	  "read a recorded machine (DIR/proc, DIR/sys) instead of asking the daemon" },
 	{ 0 },
@@ -141,8 +143,25 @@ static void print_memory(const json_t *memory)
 		puts("\nno daemon was asked: this is one reading of the machine");
 }
 
+static int compact(const struct cli_args *args)
+{
+	json_t *answer;
+	int code = client_command(args, "POST", "/api/v1/memory/compact", NULL, &answer);
+
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(answer);
+	cli_put(json_text(answer, "report"));
+	putchar('\n');
+	json_decref(answer);
+	return CLI_DONE;
+}
+
 static int run_memory(const struct cli_args *args)
 {
+	if (cli_value(args, "compact")->given)
+		return compact(args);
 	const struct cli_value *root = cli_value(args, "root");
 	json_t *memory;
 	int code;
@@ -173,6 +192,7 @@ const struct cli_verb verb_memory = {
 	        "machine.\n\n"
 	        "Examples:\n"
 	        "  cotenant memory\n"
+	        "  cotenant memory --compact          # before a load that needs large blocks; root\n"
 	        "  cotenant memory --json | jq '.owners[] | select(.kind == \"instance\")'",
 	.options = memory_options,
 	.reads = true,

@@ -44,6 +44,7 @@ struct instance_row {
 	const struct conf *conf; /* that it was started under */
 	bool live;
 	bool gone;                          /* its group ended: samples say so */
+	int oom_score_adj;                  /* as it was last set */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	struct kept_talk *kept;             /* NULL: its KV does not follow use */
@@ -104,6 +105,9 @@ struct shell {
 	struct instance_row *instances;
 	uint32_t instance_capacity;
 	uint32_t instances_used; /* rows beyond were never live */
+	struct compaction *compaction; /* NULL: none is under way */
+	int64_t compacted_us;          /* by itself; 0 = not yet */
+	int64_t compact_looked_us;
 	struct leak *leaks;      /* per model */
 	struct programs *programs; /* who else is there, as somebody last asked */
 	int64_t programs_at_us;    /* 0 = never */
@@ -233,6 +237,13 @@ int64_t shell_unowned_bytes(const struct shell *shell);
 void shell_open_programs(struct shell *shell);
 void shell_close_programs(struct shell *shell); /* after the loop has ended */
 void shell_ask_programs(void *ctx, void (*done)(void *arg, const struct programs *programs), void *arg);
+
+/* shell_oom.c: whom the kernel would kill follows from what each really holds. */
+void shell_score_engines(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);
+
+/* shell_compact.c: see api_host.compact; and whether now is the time for it. */
+void shell_compact(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
+void shell_consider_compaction(struct shell *shell);
 
 /* shell_pressure.c: how near the memory is to running out. */
 void shell_judge_pressure(struct shell *shell, const struct sample *sample,

@@ -440,6 +440,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.gone = api_gone,
 		.pin = api_pin,
 		.reload = shell_reload,
+		.compact = shell_compact,
 		.programs = shell_ask_programs,
 		.leak = api_leak,
 		.plan = api_plan,

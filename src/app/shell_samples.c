@@ -118,6 +118,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	for (uint32_t i = 0; i < count; i++)
 		push_measured(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);
+	shell_score_engines(shell, sample, owners);
+	shell_consider_compaction(shell);
 
 	struct err err;
 	if (store_take_error(shell->store, &err))

@@ -83,9 +83,10 @@ static const struct choice roles[] = {
 
 static const struct field compact_fields[] = {
 	{ "when", FIELD_CHOICE, LIVE, CONF(compact_when), .choices = compact_when, .fallback = "auto",
-	  .help = "When memory of the machine is gathered into large pages again; does nothing yet." },
-	{ "quiet", FIELD_STRING, LIVE, FIELD_UNBUILT, CONF(compact_quiet), .refuse = rule_hours,
-	  .fallback = "03:00-05:00", .help = "The hours in which that may be felt." },
+	  .help = "Gather broken up free memory into large blocks by itself, in the quiet hours and when "
+	          "nobody asked for ten minutes: idle models leave and come back. Takes root." },
+	{ "quiet", FIELD_STRING, LIVE, CONF(compact_quiet), .refuse = rule_hours,
+	  .fallback = "03:00-05:00", .help = "The hours in which that may be, local time." },
 	END,
 };
 static const struct section compact_section = { .title = "memory.compact", .fields = compact_fields };

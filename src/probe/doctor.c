@@ -146,8 +146,8 @@ static const struct check checks[] = {
 	{ "fragmentation", EVERYWHERE, 65, check_fragmentation,
 	  "a tenth of the free memory in blocks of 2 MiB",
 	  "drivers of unified memory need large blocks; the others slow down",
-	  "sync; echo 1 > /proc/sys/vm/drop_caches; echo 1 > /proc/sys/vm/compact_memory; else "
-	  "reboot (until it fragments again)" },
+	  "as root: cotenant memory --compact (idle models leave for it and come back; the daemon does "
+	  "so by itself at night: memory.compact). If that does not help: unload all, again, then reboot" },
 	{ "baseline", EVERYWHERE, 25, check_baseline, "at most 10 % in use with nothing loaded",
 	  "what others hold is not there for models",
 	  "end what is not needed; log out of the desktop" },

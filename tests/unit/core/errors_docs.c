@@ -30,6 +30,7 @@ static const struct {
 	{ 404, "request_not_found", "No live request has this number." },
 	{ 405, "method_not_allowed", "The endpoint takes another method." },
 	{ 408, "request_timeout", "The request came too slowly." },
+	{ 409, "busy", "Memory is being compacted already." },
 	{ 413, "body_too_large", "The body is over `bodies.each`." },
 	{ 415, "unsupported_media_type", "Commands take application/json." },
 	{ 429, "key_parallel", "The key has as many requests under way as its `parallel` allows." },

@@ -1,0 +1,59 @@
+"""What the daemon does about the machine's memory, besides letting models in and out."""
+import os
+
+import pytest
+
+from harness import Stream, chat, decisions, engine_pids, fake, state, wait_for
+
+root = pytest.mark.skipif(os.geteuid() != 0 or not os.access("/proc/sys/vm/compact_memory", os.W_OK),
+                          reason="takes root")
+
+
+def oom_score(pid):
+    with open(f"/proc/{pid}/oom_score_adj") as file:
+        return int(file.read())
+
+
+def test_an_idle_engine_would_be_killed_before_a_busy_one(start):
+    daemon = start({"a": fake(args="--chunk-ms 50 --chunks 1000")})
+    stream = Stream(daemon, "a")
+    stream.line()
+    pid = engine_pids(daemon, "a")[0]
+    assert oom_score(pid) == 0
+    stream.leave()
+    wait_for("its score to rise", lambda: oom_score(pid) == 300)
+    stream = Stream(daemon, "a")
+    stream.line()
+    wait_for("its score to fall", lambda: oom_score(pid) == 0)
+    stream.leave()
+
+
+def test_other_programs_are_named_and_engines_are_not_among_them(start):
+    daemon = start({"a": fake(anon_mib=80)})
+    assert chat(daemon, "a").status == 200
+
+    def measured():
+        memory = daemon.get("/api/v1/memory")
+        rows = [row for row in memory["owners"] if row["name"] == "a"]
+        return memory if rows[0]["measured_bytes"] > 80 << 20 else None
+    memory = wait_for("it to be measured", measured)
+    assert sum(row["measured_bytes"] for row in memory["owners"]) == pytest.approx(
+        memory["pools"][0]["unreclaimable_bytes"], abs=1 << 20)
+
+
+@root
+def test_idle_models_leave_for_compaction_and_come_back_the_largest_first(start):
+    daemon = start({"small": fake(anon_mib=10), "large": fake(anon_mib=60), "busy": fake(args="--chunk-ms 50 --chunks 9999"),
+                    "pinned": fake(anon_mib=10, pin=True)})
+    for name in ("small", "large", "pinned"):
+        assert chat(daemon, name).status == 200
+    stream = Stream(daemon, "busy")
+    stream.line()
+    wait_for("all to be measured", lambda: all(row["measured_bytes"] > 0 for row in daemon.get("/api/v1/memory")["owners"]
+                                               if row["kind"] == "instance"))
+    status, words = daemon.command("memory", "--compact")
+    assert status == 0 and "2 models left for it and came back" in words, words
+    assert state(daemon, "small") == state(daemon, "large") == "idle"
+    loads = [row["model"] for row in decisions(daemon, "load")]
+    assert loads[-2:] == ["large", "small"] and loads.count("pinned") == loads.count("busy") == 1
+    assert stream.line()
