@@ -111,7 +111,8 @@ static void fill_from_conf(const struct conf_model *model, struct model_spec *sp
 	spec->slots = (uint32_t)model->slots;
 	spec->queue = (uint32_t)model->queue;
 	spec->engine_kind = (uint32_t)model->engine;
-	spec->unload_after_us = model->unload_after_us;
+	/* By power: the shell fills it in. */
+	spec->unload_after_us = model->unload_after_us == CONF_BY_POWER ? -1 : model->unload_after_us;
 	spec->drain_timeout_us = model->drain_timeout_us;
 	spec->load_timeout_us = model->stall_timeout_us;
 }

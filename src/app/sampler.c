@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "probe/nvml.h"
 
 enum {
 	RELEASE_FIRST_MS = 1,
@@ -26,6 +27,8 @@ struct sampler {
 	bool in_flight;
 	bool again; /* the pace rose while a sample was in flight */
 	bool closing;
+	bool find_again; /* asked for by the loop */
+	bool finding;    /* with the sample in flight */
 	uint32_t count;
 	int code;
 	struct err err;
@@ -35,16 +38,42 @@ struct sampler {
 	uint32_t until_topology;  /* samples */
 };
 
+/* Open from this sample on while an engine uses a device; an open one keeps devices awake. */
+static void keep_nvml(struct sampler *sampler)
+{
+	bool used = false;
+
+	for (uint32_t i = 0; i < sampler->sample.owners; i++)
+		for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
+			used |= sampler->sample.owner[i].gpu_bytes[pool] > 0;
+	if (used && sampler->topology.calls.nvmls > 0 && !sampler->topology.nvml) {
+		sampler->topology.nvml = nvml_open(NULL);
+	} else if (!used && sampler->topology.nvml) {
+		nvml_close(sampler->topology.nvml);
+		sampler->topology.nvml = NULL;
+	}
+}
+
 static void read_sample(uv_work_t *work)
 {
 	struct sampler *sampler = work->data;
 	struct err ignored;
 
+	/* What cannot be found now is what was there before. */
+	if (sampler->finding) {
+		struct topology *found = xcalloc(1, sizeof(*found));
+		bool there = topology_find(sampler->root, found, &ignored) == 0;
+		found->nvml = sampler->topology.nvml;
+		if (there)
+			sampler->topology = *found;
+		free(found);
+	}
 	sampler->sample.topology = &sampler->topology;
 	sampler->code = sample_read(sampler->root, &sampler->sample, &sampler->err);
 	sampler->sample.topology = NULL;
 	if (sampler->code < 0)
 		return;
+	keep_nvml(sampler);
 	if (sampler->topology.devices == 0 && sampler->until_topology > 0) {
 		sampler->until_topology--;
 		return;
@@ -63,7 +92,10 @@ static void read_sample(uv_work_t *work)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-	free(handle->data);
+	struct sampler *sampler = handle->data;
+
+	nvml_close(sampler->topology.nvml);
+	free(sampler);
 }
 
 static void arm(struct sampler *sampler);
@@ -94,6 +126,8 @@ static void begin(struct sampler *sampler)
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)
 		sampler->sample.owner[i] = sampler->owners[i].owner;
+	sampler->finding = sampler->find_again;
+	sampler->find_again = false;
 	sampler->in_flight = true;
 	sampler->work.data = sampler;
 	if (uv_queue_work(sampler->timer.loop, &sampler->work, read_sample, after_sample) != 0) {
@@ -174,6 +208,12 @@ void sampler_pace(struct sampler *sampler, enum sampler_pace pace)
 void sampler_within(struct sampler *sampler, uint32_t ms)
 {
 	sampler->most_ms = ms;
+}
+
+void sampler_find_again(struct sampler *sampler)
+{
+	sampler->find_again = true;
+	sampler_now(sampler);
 }
 
 void sampler_now(struct sampler *sampler)

@@ -14,6 +14,9 @@
 /* More than this in one turn, and reading sockets would wait too long. */
 enum { EVENTS_PER_TURN = 4096, ACTIONS_PER_STEP = 64 };
 
+/* The clocks drift by less. */
+enum { SLEEP_LEAST_US = 1000000 };
+
 /* The keeper holds no more; and the more there may be, the smaller are the amounts that can be summed. */
 enum { ENGINES_MAX = 2048 };
 
@@ -120,6 +123,28 @@ static void step(struct shell *shell, const struct event *event)
 	api_on_step(shell->api, shell->last_step_us - began_us);
 }
 
+int64_t shell_asleep_us(void)
+{
+	return clock_us(CLOCK_BOOTTIME) - clock_us(CLOCK_MONOTONIC);
+}
+
+/* Before anything that was heard since: the one clock went on while the other stood. */
+static void notice_sleep(struct shell *shell)
+{
+	int64_t asleep_us = shell_asleep_us();
+	int64_t slept_us = asleep_us - shell->asleep_us;
+
+	shell->asleep_us = asleep_us;
+	if (slept_us < SLEEP_LEAST_US)
+		return;
+	struct event event = shell_event(EVENT_SUSPEND);
+	event.at_us -= slept_us;
+	step(shell, &event);
+	event = shell_event(EVENT_RESUME);
+	step(shell, &event);
+	shell_woke(shell, slept_us);
+}
+
 void shell_turn(struct shell *shell)
 {
 	uint32_t left = EVENTS_PER_TURN;
@@ -127,6 +152,7 @@ void shell_turn(struct shell *shell)
 	if (shell->phase == PHASE_CLOSING ||
 	    (shell->queue_count == 0 && shell->deferred_count == 0))
 		return;
+	notice_sleep(shell);
 	if (shell->deferred_count)
 		carry_out_deferred(shell);
 	while (shell->queue_count && left-- && shell->phase != PHASE_CLOSING) {

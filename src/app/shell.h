@@ -44,6 +44,8 @@ struct instance_row {
 	const struct conf *conf; /* that it was started under */
 	bool live;
 	bool gone;                          /* its group ended: samples say so */
+	double speed;                       /* tokens a second, smoothed; 0 = not known */
+	bool woke;                          /* the machine slept since its speed was known */
 	int oom_score_adj;                  /* as it was last set */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
@@ -124,6 +126,8 @@ struct shell {
 	int64_t reserve_bytes;
 	bool sample_failing;
 	struct danger_watch danger;
+	bool on_battery;
+	int64_t asleep_us; /* all that the machine has slept, as far as it was noticed */
 	enum pressure pressure;
 	uv_poll_t stall_poll; /* PSI told of stalls; -1: the kernel has none, or we may not ask */
 	int stall_fd;
@@ -165,6 +169,7 @@ int shell_run(struct shell *shell);
 /* ---- between the shell's own files ---- */
 
 int64_t shell_now_us(void);         /* CLOCK_BOOTTIME */
+int64_t shell_asleep_us(void);      /* since the machine started */
 int64_t shell_wall_offset_us(void); /* wall clock = boot time + this */
 
 /* shell.c: the queue and the turn */
@@ -237,6 +242,13 @@ int64_t shell_unowned_bytes(const struct shell *shell);
 void shell_open_programs(struct shell *shell);
 void shell_close_programs(struct shell *shell); /* after the loop has ended */
 void shell_ask_programs(void *ctx, void (*done)(void *arg, const struct programs *programs), void *arg);
+
+/* shell_wake.c: after the machine slept; and where its power comes from. */
+void shell_woke(struct shell *shell, int64_t slept_us);
+void shell_on_unhealthy(void *ctx, struct id instance, const char *text);
+void shell_note_speed(struct shell *shell, uint32_t model, int64_t tokens, int64_t us);
+void shell_note_power(struct shell *shell, const struct sample *sample);
+void shell_fill_idle_time(const struct shell *shell, const struct conf_model *model, struct model_spec *spec);
 
 /* shell_oom.c: whom the kernel would kill follows from what each really holds. */
 void shell_score_engines(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);

@@ -92,6 +92,8 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 	if (end->dispatched && end->model != MODEL_NONE)
 		shell_kept_ask(shell, instance_of(shell, end->model));
 	api_on_request_end(shell->api, end);
+	if (end->dispatched && !end->fail)
+		shell_note_speed(shell, end->model, end->tokens_out, end->decode_us);
 }
 
 static struct event instance_event(enum event_type type, struct id instance)
@@ -545,6 +547,7 @@ void shell_supervisor_events(struct shell *shell, struct supervisor_events *out)
 		.on_ready = on_ready,
 		.on_ended = on_ended,
 		.on_gone = on_gone,
+		.on_unhealthy = shell_on_unhealthy,
 		.on_log = on_log,
 	};
 }

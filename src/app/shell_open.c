@@ -214,6 +214,7 @@ void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
 		spec->flags |= MODEL_PRELOAD;
 	spec->flags |= renewed ? MODEL_RENEW : 0;
 	shell_place(shell, &shell->conf->models[model], spec);
+	shell_fill_idle_time(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
 	make_countable(shell, &spec->per_request);
 	make_countable(shell, &spec->peak);
@@ -375,6 +376,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell->options = *options;
 	shell->conf = conf;
 	shell->stall_fd = -1;
+	shell->asleep_us = shell_asleep_us();
 	make_boot_id(shell->boot_id);
 	/* A parked request takes one descriptor, a running one two. */
 	raise_limit(RLIMIT_NOFILE, "open files", 2 * (rlim_t)conf->limit_requests + 1024,

@@ -119,6 +119,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 		push_measured(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);
 	shell_score_engines(shell, sample, owners);
+	shell_note_power(shell, sample);
 	shell_consider_compaction(shell);
 
 	struct err err;

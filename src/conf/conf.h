@@ -39,6 +39,7 @@ enum conf_role { CONF_ROLE_USE, CONF_ROLE_ADMIN };
 
 #define CONF_AUTO INT64_C(-1)   /* sizes, margins: `auto` */
 #define CONF_NEVER INT64_C(-1)  /* durations: `never` */
+#define CONF_BY_POWER INT64_C(-2) /* durations: `auto`, by where the power comes from */
 
 struct conf_strings {
 	char **items;
@@ -94,7 +95,7 @@ struct conf_model {
 	bool pin;
 	bool preload;
 	bool autoload;
-	int64_t unload_after_us;    /* CONF_NEVER */
+	int64_t unload_after_us;    /* CONF_NEVER, CONF_BY_POWER */
 	int64_t stall_timeout_us;   /* CONF_NEVER */
 	int64_t drain_timeout_us;
 	int64_t queue;

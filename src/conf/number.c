@@ -199,7 +199,7 @@ bool number_bind(struct binder *binder, const struct field *field, const struct 
 		struct str value = buf_str(&text);
 		good = true;
 		if ((field->flags & FIELD_AUTO) && str_is(value, "auto"))
-			*out = CONF_AUTO;
+			*out = field->type == FIELD_DURATION ? CONF_BY_POWER : CONF_AUTO;
 		else if ((field->flags & FIELD_NEVER) && str_is(value, "never"))
 			*out = CONF_NEVER;
 		else if (field->type == FIELD_CHOICE)

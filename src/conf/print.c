@@ -153,7 +153,7 @@ static void print_number(struct printer *printer, const struct field *field, int
 {
 	struct buf text = BUF_INIT;
 
-	if ((field->flags & FIELD_AUTO) && value == CONF_AUTO)
+	if ((field->flags & FIELD_AUTO) && value == (field->type == FIELD_DURATION ? CONF_BY_POWER : CONF_AUTO))
 		buf_append_str(&text, STR("auto"));
 	else if ((field->flags & FIELD_NEVER) && value == CONF_NEVER)
 		buf_append_str(&text, STR("never"));

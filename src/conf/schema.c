@@ -248,9 +248,10 @@ static const struct field model_fields[] = {
 	  .help = "true: loaded at start, and again when room returns." },
 	{ "autoload", FIELD_BOOL, LIVE, MODEL(autoload), .fallback = "true",
 	  .help = "false: a request does not load it; only `cotenant load` does." },
-	{ "unload_after", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER, MODEL(unload_after_us),
+	{ "unload_after", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER | FIELD_AUTO, MODEL(unload_after_us),
 	  .max = LONGEST, .fallback = "never",
-	  .help = "Idle time after which it goes. never: only when its room is needed." },
+	  .help = "Idle time after which it goes. never: only when its room is needed. auto: ten minutes "
+	          "on battery, never on mains." },
 	{ "stall_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER,
 	  MODEL(stall_timeout_us), .min = 1, .max = LONGEST, .fallback = "5m",
 	  .help = "How long an engine may go without progress before it counts as stuck." },

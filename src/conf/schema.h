@@ -56,7 +56,7 @@ enum field_shape {
 };
 
 enum field_flag {
-	FIELD_AUTO = 1,     /* `auto` is allowed: CONF_AUTO */
+	FIELD_AUTO = 1,     /* `auto` is allowed: CONF_AUTO, of a duration CONF_BY_POWER */
 	FIELD_NEVER = 2,    /* `never` is allowed: CONF_NEVER */
 	FIELD_UNBUILT = 4,  /* refused where it differs from the default */
 	FIELD_INHERITED = 8, /* a model's key that `defaults` may give */

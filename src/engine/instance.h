@@ -108,6 +108,9 @@ void instance_watch(struct instance *instance); /* from readiness on */
 /* supervisor.c: no process of it is left; it is freed. */
 void instance_tell_gone(struct instance *instance);
 
+/* instance_check.c: is it still well? */
+void instance_check(struct instance *instance);
+
 /* supervisor.c: whatever killed others before did not kill it. */
 void instance_is_well(struct instance *instance);
 

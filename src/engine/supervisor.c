@@ -477,6 +477,14 @@ void supervisor_stop(struct supervisor *supervisor, struct id id)
 	signal_after(instance, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms);
 }
 
+void supervisor_check(struct supervisor *supervisor, struct id id)
+{
+	struct instance *instance = by_id(supervisor, id);
+
+	if (instance)
+		instance_check(instance);
+}
+
 void supervisor_kill(struct supervisor *supervisor, struct id id)
 {
 	struct instance *instance = by_id(supervisor, id);

@@ -52,6 +52,8 @@ struct supervisor_events {
 	void (*on_ended)(void *ctx, struct id instance, const struct ending *ending);
 	/* No process of it is left. After this the id is dead here. */
 	void (*on_gone)(void *ctx, struct id instance, const struct ending *ending);
+	/* One that supervisor_check() asked does not answer as a healthy one does; `text` says what it did. */
+	void (*on_unhealthy)(void *ctx, struct id instance, const char *text);
 	/* An engine of the model printed this; secrets are taken out. NULL: nobody listens. */
 	void (*on_log)(void *ctx, const char *model, struct str text);
 };
@@ -92,6 +94,9 @@ struct spawn_order {
 int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *order, struct err *err);
 void supervisor_stop(struct supervisor *supervisor, struct id instance);
 void supervisor_kill(struct supervisor *supervisor, struct id instance);
+
+/* Ask a ready one whether it is still well; on_unhealthy tells where it is not. */
+void supervisor_check(struct supervisor *supervisor, struct id instance);
 
 /* False where it is not ready. */
 bool supervisor_endpoint(const struct supervisor *supervisor, struct id instance, struct endpoint *out);

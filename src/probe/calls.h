@@ -81,7 +81,9 @@ struct cards;
 void calls_live(struct calls *calls, const struct cards *cards);
 
 /* Once more what changes: use and processes. */
-void calls_refresh(struct calls *calls, const struct cards *cards);
+struct nvml_session;
+/* `nvml`: open already, or NULL. */
+void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml);
 
 /* As calls.json, for a recording; a new text to be freed. */
 char *calls_text(const struct calls *calls);

@@ -165,12 +165,15 @@ void calls_live(struct calls *calls, const struct cards *cards)
 	nvml_ask(NULL, calls);
 }
 
-void calls_refresh(struct calls *calls, const struct cards *cards)
+void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml)
 {
 	calls->regions = 0;
 	for (uint32_t i = 0; i < cards->count; i++)
 		if (cards->card[i].driver == CARD_XE)
 			ask_card(&cards->card[i], calls);
 	ask_kfd(cards, calls);
-	nvml_ask(NULL, calls);
+	if (nvml)
+		nvml_read(nvml, calls);
+	else
+		nvml_ask(NULL, calls);
 }

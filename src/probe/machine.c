@@ -1,12 +1,15 @@
 #include "probe/machine.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "probe/lines.h"
 
-enum { KIB = 1024, PAGE_DEFAULT = 4096 };
+enum { SUPPLIES_MOST = 64, KIB = 1024, PAGE_DEFAULT = 4096 };
 
 int machine_read_memory(const char *root, struct sample *sample, struct err *err)
 {
@@ -153,8 +156,37 @@ static void read_pressure(const char *root, struct sample *sample)
 	lines_close(&lines);
 }
 
+/* Of /sys/class/power_supply: batteries of mice and the like have scope Device and do not count. */
+static bool is_on_battery(const char *root)
+{
+	char path[PATH_MAX], name[PATH_MAX], text[32];
+	struct dirent *entry;
+	bool battery = false, mains = false;
+
+	snprintf(path, sizeof path, "%s/sys/class/power_supply", root);
+	DIR *folder = opendir(path);
+	for (int i = 0; folder && i < SUPPLIES_MOST && (entry = readdir(folder)); i++) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(name, sizeof name, "/sys/class/power_supply/%s/scope", entry->d_name);
+		if (lines_read_all(root, name, text, sizeof text) > 0 && str_starts(str_from(text), "Device"))
+			continue;
+		snprintf(name, sizeof name, "/sys/class/power_supply/%s/type", entry->d_name);
+		lines_read_all(root, name, text, sizeof text);
+		battery |= str_starts(str_from(text), "Battery");
+		if (str_starts(str_from(text), "Battery"))
+			continue;
+		snprintf(name, sizeof name, "/sys/class/power_supply/%s/online", entry->d_name);
+		mains |= lines_read_all(root, name, text, sizeof text) > 0 && text[0] == '1';
+	}
+	if (folder)
+		closedir(folder);
+	return battery && !mains;
+}
+
 void machine_read_rest(const char *root, struct sample *sample)
 {
+	sample->on_battery = is_on_battery(root);
 	sample->high_watermark_bytes = read_high_watermarks(root);
 	read_vmstat(root, sample);
 	read_pressure(root, sample);

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/str.h"
 #include "probe/lines.h"
 
@@ -134,22 +136,55 @@ static void ask_device(const struct nvml *nvml, unsigned index, struct calls_nvm
 	ask_processes(nvml->graphics, device, gpu);
 }
 
-void nvml_ask(const char *library, struct calls *calls)
+struct nvml_session {
+	void *library;
+	struct nvml nvml;
+};
+
+struct nvml_session *nvml_open(const char *library)
 {
 	struct nvml nvml;
+
+	if (!library && !is_worth_asking())
+		return NULL;
+	void *handle = dlopen(library ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return NULL;
+	if (!find_all(handle, &nvml) || nvml.init() != 0) {
+		dlclose(handle);
+		return NULL;
+	}
+	struct nvml_session *session = xmalloc(sizeof(*session));
+	*session = (struct nvml_session){ handle, nvml };
+	return session;
+}
+
+void nvml_read(struct nvml_session *session, struct calls *calls)
+{
 	unsigned count = 0;
 
 	calls->nvmls = 0;
-	if (!library && !is_worth_asking())
+	if (session->nvml.count(&count) != 0)
 		return;
-	void *handle = dlopen(library ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
+	for (unsigned i = 0; i < count && i < CALLS_GPUS_MAX; i++)
+		ask_device(&session->nvml, i, &calls->nvml[calls->nvmls++]);
+}
+
+void nvml_close(struct nvml_session *session)
+{
+	if (!session)
 		return;
-	if (find_all(handle, &nvml) && nvml.init() == 0) {
-		if (nvml.count(&count) == 0)
-			for (unsigned i = 0; i < count && i < CALLS_GPUS_MAX; i++)
-				ask_device(&nvml, i, &calls->nvml[calls->nvmls++]);
-		nvml.shutdown();
-	}
-	dlclose(handle);
+	session->nvml.shutdown();
+	dlclose(session->library);
+	free(session);
+}
+
+void nvml_ask(const char *library, struct calls *calls)
+{
+	struct nvml_session *session = nvml_open(library);
+
+	calls->nvmls = 0;
+	if (session)
+		nvml_read(session, calls);
+	nvml_close(session);
 }

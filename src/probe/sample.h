@@ -61,6 +61,7 @@ struct sample {
 	int64_t high_watermark_bytes; /* sum over zones */
 	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */
 	int64_t psi_full_avg10_centi;
+	bool on_battery;          /* a battery is there and no mains supply is online */
 	int64_t oom_kills;        /* /proc/vmstat oom_kill */
 	int64_t file_refaults;    /* file pages read back soon after they were dropped, ever */
 	int64_t allocation_stalls; /* allocations that waited for reclaim, failed compactions, ever */

@@ -221,6 +221,6 @@ int topology_read(const char *root, struct topology *t, struct err *err)
 	t->warnings = t->found_warnings;
 	cards_read_use(root, &t->cards);
 	if (!root[0] && t->devices > 0)
-		calls_refresh(&t->calls, &t->cards);
+		calls_refresh(&t->calls, &t->cards, t->nvml);
 	return read_again(root, t, err);
 }

@@ -123,6 +123,8 @@ struct topology {
 	uint32_t warnings;
 	uint32_t found_warnings; /* of topology_find(): they stay */
 
+	struct nvml_session *nvml; /* given by the caller before topology_read(), who closes it; NULL = none is open */
+
 	/* What was read. */
 	struct cards cards;
 	struct calls calls;

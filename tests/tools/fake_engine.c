@@ -17,6 +17,7 @@
  *   --hang-health N    so are the first N for /health
  *   --anon-mib N       memory touched while loading
  *   --request-mib N    memory touched by each request, kept until its end
+ *   --sick-file PATH   once it is there, /health answers 503
  *   --leave-mib N      a file in /dev/shm that stays when it has ended
  *   --chunks N         words of an answer (8)     --chunk-ms N   time before each (1)
  *   --first-ms N       time before the first
@@ -63,6 +64,7 @@ struct options {
 	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
 	bool fork_child, bad_http, print_heads, no_accept, other_place, lie_health, bad_health, background;
 	const char *die_every_other;
+	const char *sick_file;
 };
 
 struct number_flag {
@@ -84,7 +86,7 @@ static const struct number_flag number_flags[] = {
 
 static const struct number_flag text_flags[] = {
 	NUMBER("--host", host), NUMBER("--die-at", die_at), NUMBER("--die-line", die_line),
-	NUMBER("--alias", alias), NUMBER("--die-every-other", die_every_other),
+	NUMBER("--alias", alias), NUMBER("--sick-file", sick_file), NUMBER("--die-every-other", die_every_other),
 };
 
 static const struct number_flag bool_flags[] = {
@@ -371,6 +373,8 @@ static bool look(int fd, const char *path)
 			return wait_with_peer(fd, -1);
 		if (options.bad_health)
 			return send_text(fd, "SSH-2.0-not a web server\r\n") && false;
+		if (options.sick_file && access(options.sick_file, F_OK) == 0)
+			return reply(fd, 503, "application/json", "{\"error\":\"device lost\"}");
 		if (options.lie_health)
 			return reply(fd, 200, "application/json", "{\"status\":\"ok\"}");
 		return reply(fd, ready ? 200 : 503, "application/json", ready ? "{\"status\":\"ok\"}" : loading);

@@ -288,8 +288,6 @@ static const struct bad bad_files[] = {
 	  "1:16: error: inhibit_sleep: while-busy is not built yet in this version; try: never" },
 	{ "adopt_window: 5s\n" MODEL,
 	  "1:1: error: adopt_window: not built yet in this version; try: remove it" },
-	{ "memory: {compact: {quiet: \"01:00-02:00\"}}\n" MODEL,
-	  "1:20: error: memory.compact.quiet: not built yet in this version; try: remove it" },
 	{ "memory: {compact: {quiet: \"1-2\"}}\n" MODEL,
 	  "1:27: error: memory.compact.quiet: '1-2': not a span of the day; try: \"03:00-05:00\"" },
 	{ "models:\n"

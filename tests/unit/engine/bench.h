@@ -104,7 +104,7 @@ static inline int setup(void **state)
 		.loop = &bench->loop, .keeper = bench->keeper, .socket_dir = bench->folder, .instances_max = 2,
 		.drain_divisor = 20,
 	};
-	struct supervisor_events events = { bench, on_spawned, on_progress, on_ready, on_ended, on_gone, NULL };
+	struct supervisor_events events = { bench, on_spawned, on_progress, on_ready, on_ended, on_gone, NULL, NULL };
 	bench->supervisor = supervisor_new(&options, &events);
 	assert_non_null(bench->supervisor);
 	return 0;

@@ -13,6 +13,8 @@ struct process {
 	unsigned gpu_instance, compute_instance;
 };
 
+int fake_opened(void); /* how often, ever */
+int fake_closed(void);
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlDeviceGetCount_v2(unsigned *count);
@@ -24,13 +26,27 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, stru
 
 enum { NOT_SUPPORTED = 3 };
 
+static int opened, closed;
+
+int fake_opened(void)
+{
+	return opened;
+}
+
+int fake_closed(void)
+{
+	return closed;
+}
+
 int nvmlInit_v2(void)
 {
+	opened++;
 	return 0;
 }
 
 int nvmlShutdown(void)
 {
+	closed++;
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* NVML by dlopen: what it answers, what it does not, and its absence. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,34 @@ static void a_library_that_is_not_there(void **state)
 	assert_int_equal(calls.nvmls, 0);
 }
 
+/* While it is in use it is opened once. */
+static void a_session_stays_open(void **state)
+{
+	static struct calls calls;
+	const char *library = getenv("COTENANT_TEST_NVML");
+	void *same = dlopen(library, RTLD_NOW);
+	int (*opened)(void), (*closed)(void);
+
+	(void)state;
+	memcpy(&opened, &(void *){ dlsym(same, "fake_opened") }, sizeof(void *));
+	memcpy(&closed, &(void *){ dlsym(same, "fake_closed") }, sizeof(void *));
+	int before = opened();
+	struct nvml_session *session = nvml_open(library);
+	assert_non_null(session);
+	for (int i = 0; i < 3; i++) {
+		calls_clear(&calls);
+		nvml_read(session, &calls);
+		assert_int_equal(calls.nvmls, 2);
+	}
+	assert_int_equal(opened(), before + 1);
+	assert_int_equal(closed(), before);
+	nvml_close(session);
+	assert_int_equal(closed(), before + 1);
+	assert_null(nvml_open("/nonexistent/libnvidia-ml.so.1"));
+	nvml_close(NULL);
+	dlclose(same);
+}
+
 static void what_was_asked_can_be_recorded(void **state)
 {
 	static struct calls calls;
@@ -52,6 +81,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_card_and_a_unified_device),
 		cmocka_unit_test(a_library_that_is_not_there),
+		cmocka_unit_test(a_session_stays_open),
 		cmocka_unit_test(what_was_asked_can_be_recorded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

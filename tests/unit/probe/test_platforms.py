@@ -105,7 +105,7 @@ def recording_is_read_again():
 
 
 def damage(path, rng):
-    kind = rng.choice(["cut", "garble", "digits", "remove", "folder", "long", "lines", "empty"])
+    kind = rng.choice(["cut", "garble", "digits", "remove", "folder", "long", "lines", "empty", "fifo", "loop", "giant"])
     data = bytearray(path.read_bytes())
     if kind == "cut":
         data = data[:rng.randrange(len(data) + 1)]
@@ -119,11 +119,17 @@ def damage(path, rng):
         data = data.rstrip(b"\n") + b"9" * 100000
     elif kind == "lines":
         data = data * 1 + data[: 200] * 20000
+    elif kind == "giant":
+        data = bytearray(b"x" * 50 + b" 123 kB\n") * 100000
     elif kind == "empty":
         data = b""
     path.unlink()
     if kind == "folder":
         path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)  # nobody writes: a reader that waits would wait for ever
+    elif kind == "loop":
+        path.symlink_to(path.name)
     elif kind != "remove":
         path.write_bytes(bytes(data))
 

@@ -1,0 +1,152 @@
+#include "app/doctor_quants.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/value.h"
+#include "app/catalogue.h"
+#include "base/alloc.h"
+#include "base/units.h"
+#include "estimate/quants.h"
+
+struct advice {
+	const struct conf *conf;
+	struct catalogue catalogue;
+	struct quant_model *models; /* those that have an estimate */
+	size_t *index;              /* of each, in the configuration */
+	size_t count;
+	int64_t room_bytes;
+	int64_t now_bytes;          /* all of them, as they are */
+	int64_t chosen_bytes;
+	bool fits;                  /* as chosen */
+};
+
+/* What models may use together: of the pool that they go to, less what is there without them. */
+static int64_t room(const struct topology *topology)
+{
+	uint32_t pool = topology_default_pool(topology);
+	int64_t baseline = pool == 0 ? topology->mem.total - topology->mem.available : 0;
+
+	return topology_usable(topology, pool, baseline);
+}
+
+static void collect(struct advice *advice)
+{
+	for (size_t i = 0; i < advice->catalogue.count; i++) {
+		const struct catalogue_row *row = &advice->catalogue.rows[i];
+		const struct estimate *e = &row->estimate;
+		int64_t weights = e->device.weights_bytes + e->host.weights_bytes;
+
+		if (row->error[0] || e->base_bytes <= 0 || weights <= 0)
+			continue;
+		struct quant_model *model = &advice->models[advice->count];
+		*model = (struct quant_model){ .quantisation = e->quantisation, .weights_bytes = weights };
+		if (e->steady_bytes > weights)
+			model->rest_bytes = e->steady_bytes - weights;
+		advice->now_bytes += weights + model->rest_bytes;
+		advice->index[advice->count++] = i;
+	}
+}
+
+static const char *advised(const struct quant_model *model)
+{
+	const struct quant *quant = quant_at(model->chosen);
+	int now = quant_index(model->quantisation);
+
+	return !quant || model->chosen == now ? model->quantisation : quant->name;
+}
+
+static json_t *rows(const struct advice *advice)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < advice->count; i++) {
+		const struct quant_model *model = &advice->models[i];
+		const struct quant *quant = quant_at(model->chosen);
+		json_array_append_new(
+		        array,
+		        json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:o}", "model",
+		                  advice->conf->models[advice->index[i]].name, "now", model->quantisation,
+		                  "now_bytes", (json_int_t)model->weights_bytes, "advised", advised(model),
+		                  "advised_bytes", (json_int_t)model->chosen_bytes, "rest_bytes",
+		                  (json_int_t)model->rest_bytes, "perplexity_percent",
+		                  quant ? json_real(quant->perplexity_percent) : json_null()));
+	}
+	return array;
+}
+
+/* The names of those that would change, as far as there is room. */
+static void list_changes(const struct advice *advice, char *out, size_t out_bytes)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < advice->count; i++) {
+		const struct quant_model *model = &advice->models[i];
+		const char *to = advised(model);
+		if (model->chosen_bytes >= model->weights_bytes || at + 1 >= out_bytes)
+			continue;
+		int length = snprintf(out + at, out_bytes - at, "%s%s: %s instead of %s (perplexity +%.2g %%)",
+		                      at ? ", " : "", advice->conf->models[advice->index[i]].name, to,
+		                      model->quantisation, quant_at(model->chosen)->perplexity_percent);
+		at += length > 0 ? (size_t)length : 0;
+	}
+}
+
+static const char hopeless[] = "no quantisation is enough";
+
+bool doctor_quants_fit(const struct findings *findings)
+{
+	for (uint32_t i = 0; i < findings->count; i++)
+		if (strncmp(findings->list[i].fix, hopeless, sizeof hopeless - 1) == 0)
+			return false;
+	return true;
+}
+
+static void find(const struct advice *advice, struct findings *findings)
+{
+	char now[UNITS_TEXT], room_text[UNITS_TEXT], chosen[UNITS_TEXT];
+	struct finding *f = &findings->list[findings->count++];
+	bool all_stay = advice->now_bytes <= advice->room_bytes;
+
+	*f = (struct finding){ .id = "quantisation", .weight = 55,
+		               .why = "models that do not fit together are loaded in turn, and each change costs "
+		                      "a load" };
+	units_size(now, advice->now_bytes);
+	units_size(room_text, advice->room_bytes);
+	snprintf(f->found, sizeof f->found, "%zu model%s need%s %s at full context, %s may be used", advice->count,
+	         advice->count == 1 ? "" : "s", advice->count == 1 ? "s" : "", now, room_text);
+	snprintf(f->wanted, sizeof f->wanted, "all resident at once");
+	f->status = all_stay ? FINDING_OK : FINDING_ADVICE;
+	if (all_stay)
+		return;
+	units_size(chosen, advice->chosen_bytes);
+	if (advice->fits)
+		list_changes(advice, f->fix, sizeof f->fix);
+	else
+		snprintf(f->fix, sizeof f->fix,
+		         "%s (%s with 2 bits): shorter contexts, fewer slots, or fewer models at a time", hopeless,
+		         chosen);
+}
+
+json_t *doctor_quants(const struct conf *conf, const struct topology *topology, struct findings *findings)
+{
+	struct advice advice = { .conf = conf, .room_bytes = room(topology) };
+	json_t *array = NULL;
+
+	if (findings->count >= FINDINGS_MAX)
+		return NULL;
+	catalogue_build(conf, advice.room_bytes, &advice.catalogue);
+	advice.models = xcalloc(advice.catalogue.count + 1, sizeof(*advice.models));
+	advice.index = xcalloc(advice.catalogue.count + 1, sizeof(*advice.index));
+	collect(&advice);
+	if (advice.count > 0) {
+		advice.fits = quants_choose(advice.models, advice.count, advice.room_bytes, &advice.chosen_bytes);
+		find(&advice, findings);
+		array = rows(&advice);
+	}
+	free(advice.models);
+	free(advice.index);
+	catalogue_release(&advice.catalogue);
+	return array;
+}
