@@ -136,7 +136,8 @@ json_t *doctor_quants(const struct conf *conf, const struct topology *topology, 
 
 	if (findings->count >= FINDINGS_MAX)
 		return NULL;
-	catalogue_build(conf, advice.room_bytes, &advice.catalogue);
+	const struct catalogue_ground ground = { .room_bytes = advice.room_bytes, .has_devices = topology->devices > 0 };
+	catalogue_build(conf, &ground, &advice.catalogue);
 	advice.models = xcalloc(advice.catalogue.count + 1, sizeof(*advice.models));
 	advice.index = xcalloc(advice.catalogue.count + 1, sizeof(*advice.index));
 	collect(&advice);

@@ -14,6 +14,7 @@ enum {
 	STEADY_MS = 1000,
 	EMPTY_MS = 10000,
 	TOPOLOGY_EVERY = 10,
+	ALL_EVERY = 5, /* while nothing changes, all processes are looked at that seldom */
 };
 
 struct sampler {
@@ -36,6 +37,7 @@ struct sampler {
 	struct sample sample;
 	struct topology topology;
 	uint32_t until_topology;  /* samples */
+	uint32_t until_all;
 };
 
 /* Open from this sample on while an engine uses a device; an open one keeps devices awake. */
@@ -126,6 +128,9 @@ static void begin(struct sampler *sampler)
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)
 		sampler->sample.owner[i] = sampler->owners[i].owner;
+	/* Engines that are loaded have the processes that they had. */
+	sampler->sample.quick = sampler->pace == PACE_STEADY && sampler->until_all > 0;
+	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;
 	sampler->in_flight = true;

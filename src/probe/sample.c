@@ -102,33 +102,79 @@ static void add_process(const char *root, struct sample *sample, struct hot_file
 	hot_files_look(files, root, process->pid, index, memory.file_bytes);
 }
 
-/* One pass over all processes for all owners. */
-static int scan_processes(const char *root, struct sample *sample, const struct members *members,
-                          struct hot_files *files, struct gpu_use *gpus, struct err *err)
+/* What a pass over processes needs. */
+struct pass {
+	const char *root;
+	struct sample *sample;
+	const struct members *members;
+	struct hot_files *files;
+	struct gpu_use *gpus;
+};
+
+static void look_at(const struct pass *pass, pid_t pid, struct sample_seen *seen)
 {
+	struct process process;
+
+	if (process_read(pass->root, pid, &process) < 0 || process.kernel_thread)
+		return;
+	if (process.state == 'Z' || process.state == 'X')
+		return;
+	uint32_t owner = owner_of(pass->sample, pass->members, &process);
+	if (owner == UINT32_MAX)
+		return;
+	if (seen && seen->count < SAMPLE_SEEN_MAX)
+		seen->pid[seen->count++] = pid;
+	else if (seen)
+		seen->whole = false;
+	add_process(pass->root, pass->sample, pass->files, pass->gpus, owner, &process);
+}
+
+/* All of them, and who was an owner's is noted. */
+static int look_at_all(const struct pass *pass, struct err *err)
+{
+	struct sample_seen *seen = &pass->sample->seen;
 	char path[PATH_MAX];
 	struct dirent *entry;
-	struct process process;
 	uint64_t pid;
-	int length = snprintf(path, sizeof path, "%s/proc", root);
+	int length = snprintf(path, sizeof path, "%s/proc", pass->root);
 
 	if (length < 0 || (size_t)length >= sizeof path)
 		return err_set(err, -ENAMETOOLONG, "the path of the recording is too long");
 	DIR *folder = opendir(path);
 	if (!folder)
 		return err_set(err, -errno, "%s: %s", path, strerror(errno));
-	while ((entry = readdir(folder))) {
-		if (!str_to_u64(str_from(entry->d_name), &pid) || pid == 0 || pid > INT32_MAX)
-			continue;
-		if (process_read(root, (pid_t)pid, &process) < 0 || process.kernel_thread)
-			continue;
-		if (process.state == 'Z' || process.state == 'X')
-			continue;
-		uint32_t owner = owner_of(sample, members, &process);
-		if (owner != UINT32_MAX)
-			add_process(root, sample, files, gpus, owner, &process);
-	}
+	seen->count = 0;
+	seen->whole = true;
+	seen->owners = pass->sample->owners;
+	for (uint32_t i = 0; i < pass->sample->owners; i++)
+		seen->pgid[i] = pass->sample->owner[i].pgid;
+	while ((entry = readdir(folder)))
+		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX)
+			look_at(pass, (pid_t)pid, seen);
 	closedir(folder);
+	return 0;
+}
+
+static bool may_be_quick(const struct sample *sample)
+{
+	const struct sample_seen *seen = &sample->seen;
+
+	if (!sample->quick || !seen->whole || seen->owners != sample->owners)
+		return false;
+	for (uint32_t i = 0; i < sample->owners; i++)
+		if (seen->pgid[i] != sample->owner[i].pgid || sample->owner[i].pgid <= 0)
+			return false;
+	return true;
+}
+
+static int look_at_processes(const struct pass *pass, struct err *err)
+{
+	const struct sample_seen *seen = &pass->sample->seen;
+
+	if (!may_be_quick(pass->sample))
+		return look_at_all(pass, err);
+	for (uint32_t i = 0; i < seen->count; i++)
+		look_at(pass, seen->pid[i], NULL);
 	return 0;
 }
 
@@ -162,7 +208,8 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 		gpus = xmalloc(sizeof *gpus);
 		gpu_use_open(gpus, root, sample->topology);
 	}
-	int rc = scan_processes(root, sample, members, &files, gpus, err);
+	const struct pass pass = { root, sample, members, &files, gpus };
+	int rc = look_at_processes(&pass, err);
 	free(gpus);
 	hot_files_close(&files, sample);
 	free(members);

@@ -42,8 +42,21 @@ struct sample_owner {
 	int64_t cpu_us;           /* utime + stime */
 };
 
+/* Which processes the owners had when all were looked at; zeroed before the first sample. */
+enum { SAMPLE_SEEN_MAX = 512 };
+
+struct sample_seen {
+	pid_t pid[SAMPLE_SEEN_MAX];
+	uint32_t count;
+	bool whole;                      /* all of them are in it */
+	pid_t pgid[SAMPLE_OWNERS_MAX];   /* whose they were */
+	uint32_t owners;
+};
+
 struct sample {
 	/* asked */
+	bool quick;               /* look at those alone that were seen before, where the owners are the same */
+	struct sample_seen seen;  /* kept from one sample to the next */
 	const struct topology *topology; /* whose GPUs are looked at; NULL = none */
 	/* answered */
 	int64_t total_bytes;      /* MemTotal */

@@ -120,6 +120,30 @@ static void a_machine_without_files_is_an_error(void **state)
 	assert_non_null(strstr(err.text, "meminfo"));
 }
 
+/* Those that were seen, as long as they are the same owners'. */
+static void a_quick_look_finds_the_same(void **state)
+{
+	static struct sample sample, first;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = asked_of_hybrid();
+	sample.quick = true; /* nothing was seen yet: all are looked at */
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	first = sample;
+	assert_true(sample.seen.count > 0 && sample.seen.whole);
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	for (uint32_t i = 0; i < sample.owners; i++) {
+		assert_int_equal(sample.owner[i].own_bytes, first.owner[i].own_bytes);
+		assert_int_equal(sample.owner[i].processes, first.owner[i].processes);
+	}
+	sample.seen.count = 0; /* it does look there alone */
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	sample.owner[0].pgid++;
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	assert_int_equal(sample.seen.pgid[0], sample.owner[0].pgid);
+}
+
 /* A client on two descriptors counts once; what lies in the carve-out and what in the RAM stand apart. */
 static void bytes_of_the_gpu_belong_to_their_owner(void **state)
 {
@@ -259,6 +283,7 @@ int main(void)
 		cmocka_unit_test(limits_of_cgroup2_and_large_pages),
 		cmocka_unit_test(a_container_whose_path_is_elsewhere),
 		cmocka_unit_test(a_machine_without_files_is_an_error),
+		cmocka_unit_test(a_quick_look_finds_the_same),
 		cmocka_unit_test(bytes_of_the_gpu_belong_to_their_owner),
 		cmocka_unit_test(a_unified_device_is_told_by_nvml),
 		cmocka_unit_test(reserves_follow_the_size),
