@@ -1,5 +1,6 @@
 """What the daemon does about the machine's memory, besides letting models in and out."""
 import os
+import time
 
 import pytest
 
@@ -57,3 +58,20 @@ def test_idle_models_leave_for_compaction_and_come_back_the_largest_first(start)
     loads = [row["model"] for row in decisions(daemon, "load")]
     assert loads[-2:] == ["large", "small"] and loads.count("pinned") == loads.count("busy") == 1
     assert stream.line()
+
+
+def test_looking_costs_little_while_nothing_changes(start):
+    daemon = start({f"m{i}": fake() for i in range(5)})
+    for i in range(5):
+        assert chat(daemon, f"m{i}").status == 200
+
+    def reads():
+        with open(f"/proc/{daemon.process.pid}/io") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("syscr"))
+    processes = len([name for name in os.listdir("/proc") if name.isdigit()])
+    time.sleep(2)
+    before, began = reads(), time.monotonic()
+    time.sleep(6)
+    each_second = (reads() - before) / (time.monotonic() - began)
+    # One sample a second; every fifth looks at all processes.
+    assert each_second < 100 + processes / 2, each_second
