@@ -92,5 +92,5 @@ void shell_note_power(struct shell *shell, const struct sample *sample)
 	                           : "on mains: idle models with unload_after: auto stay");
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		if (!shell->conf->models[i].absent && shell->conf->models[i].unload_after_us == CONF_BY_POWER)
-			shell_push_model(shell, i);
+			shell_push_model(shell, i, false);
 }
