@@ -1,7 +1,7 @@
 # The verbs. How things are built stands in the meson.build files, what a verb does in its tool;
 # everything that is made lies in build*/ or in the cache (COTENANT_CACHE, else ~/.cache/cotenant).
 
-.PHONY: all deps demo check sim-report estimator-report e2e e2e-long fuzz bench asan tsan fmt lint install clean help
+.PHONY: all deps demo check sim sim-report soak estimator-report e2e e2e-long fuzz bench asan tsan fmt lint install clean help
 
 all: ## build the program: build/cotenant
 	@tools/install-deps build
@@ -15,6 +15,12 @@ check: ## unit tests, corpora, simulator and the checks of the sources; again un
 
 sim-report: all ## the levels of the default policy in the simulator (SEEDS=A-B; minutes)
 	@nice tools/sim-report $(SEEDS)
+
+sim: all ## one random, hostile world, every step as a line on stderr (SEED=1)
+	@build/cotenant lab sim random --seeds $(or $(SEED),1) --trace
+
+soak: all ## so many hostile worlds, no invariant broken (N=10000); a broken one is named with its seed
+	@nice tools/soak $(or $(N),10000)
 
 demo: ## five kinds of model share one memory (MODELS=DIR: your own; KEEP=1 leaves it running; PICTURE=F.svg)
 	@KEEP="$(KEEP)" PICTURE="$(PICTURE)" MODELS="$(if $(filter command,$(origin MODELS)),$(MODELS))" demo/run

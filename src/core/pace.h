@@ -9,7 +9,7 @@
  * What runs in one memory shares its bandwidth. An answer tells how fast it was made; made while no
  * other model ran, it tells the model's speed alone, and made beside others, what it lost. Of that
  * follows for how many models at once all together are fastest: n for which n times the share that
- * each keeps is largest. Until enough answers told, two; interactive ones may always be one more, and
+ * each keeps is largest. Until enough answers told, two; interactive ones may always be two more, and
  * so it is found out what a third would do.
  *
  * Only answers count that had their engine nearly for themselves: requests of one model slow each

@@ -38,19 +38,26 @@ static const double overdue_s[PRIORITY_COUNT] = {
 
 /* ---- emergency ---- */
 
+static uint32_t holders(const struct arbiter *a)
+{
+	uint32_t count = 0;
+
+	INSTANCES_LIVE(a, i)
+		count += i->state < INSTANCE_STOPPING;
+	return count;
+}
+
 /* The load to give up; not that of one who is alone: it was let in though it may not fit. */
 static struct instance *youngest_load(const struct arbiter *a)
 {
 	struct instance *youngest = NULL;
-	uint32_t holders = 0;
 
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
-		holders += i->state < INSTANCE_STOPPING;
 		if (i->state == INSTANCE_LOADING && !model_is_reservation(model) && !model_pinned(model))
 			youngest = i;
 	}
-	return holders > 1 ? youngest : NULL;
+	return holders(a) > 1 ? youngest : NULL;
 }
 
 /* Memory is nearly full, or will be when what loads is there. */
@@ -64,6 +71,9 @@ static bool emergency(struct arbiter *a)
 		return false;
 	struct instance *victim = regret_cheapest(a, NULL, true);
 	struct instance *load = youngest_load(a);
+	/* Who is alone and waited for would be loaded again at once. */
+	if (victim && model_row(a, victim->model)->queue.count && holders(a) == 1)
+		victim = NULL;
 	if (!victim && !(will_be && load))
 		return false;
 	const struct want nobody = { 0 };
@@ -444,8 +454,9 @@ static bool preload(struct arbiter *a)
 static bool release(struct arbiter *a)
 {
 	INSTANCES_LIVE(a, i) {
-		if (i->state != INSTANCE_READY || !i->served || instance_busy(i) ||
-		    !model_is_reservation(model_row(a, i->model)))
+		const struct model *model = model_row(a, i->model);
+		bool waits = !i->served && model->queue.count; /* who asked for it may also have left */
+		if (i->state != INSTANCE_READY || waits || instance_busy(i) || !model_is_reservation(model))
 			continue;
 		instance_end(a, i, ACTION_STOP, REASON_IDLE);
 		return true;

@@ -373,7 +373,8 @@ static struct request *take_row(struct arbiter *a, struct id id, const struct re
 	};
 	if (spec->kind == REQUEST_INFER && amount_total(&spec->need) == 0)
 		request->spec.need = model_row(a, spec->model)->spec.per_request;
-	if (spec->kind != REQUEST_INFER)
+	/* A command runs nothing, and what a reservation needs was claimed when it was granted. */
+	if (spec->kind != REQUEST_INFER || model_row(a, spec->model)->spec.flags & MODEL_RESERVATION)
 		request->spec.need = (struct amount){ 0 };
 	a->requests_live++;
 	bool loads = spec->kind == REQUEST_INFER && timed;

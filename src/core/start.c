@@ -7,6 +7,9 @@
 #include "core/regret.h"
 #include "core/request.h"
 
+/* Whom a person waits for may run beside so many more than gain by it. */
+enum { INTERACTIVE_MORE = 2 };
+
 /* So deep in a queue may somebody stand who has not had his turn; over all queues no more are looked at. */
 enum { TURN_SCAN_MAX = 256, TURN_SCAN_LEAST = 32, TURNS_MAX = 256 };
 
@@ -87,7 +90,7 @@ static bool is_crowded(const struct arbiter *a, const struct model *model, uint3
 {
 	uint32_t pool = pace_pool(model);
 	double active = a->pace[pool].active, bandwidth = pace_bandwidth(model);
-	double most = pace_most(a, pool) + (priority == PRIORITY_INTERACTIVE);
+	double most = pace_most(a, pool) + (priority == PRIORITY_INTERACTIVE ? INTERACTIVE_MORE : 0);
 
 	if (model_is_reservation(model) || bandwidth <= bandwidth_free ||
 	    instance_busy(model_instance(a, model)))
@@ -215,7 +218,7 @@ bool start_request(struct arbiter *a)
 {
 	struct offer offers[OFFERS_MAX];
 	struct outlook now;
-	double fill_s = -1; /* somebody better waits for room: only what ends before he can get it */
+	double fill_s = 0; /* somebody better waits for room: only what ends before he can get it */
 	uint32_t count = starts(a, offers);
 
 	if (!count || (start_full(a, false, 15) && (anything_moves(a) || start_leaving(a))))
@@ -229,7 +232,7 @@ bool start_request(struct arbiter *a)
 
 		if (is_crowded(a, model, request->spec.priority))
 			continue;
-		if (fill_s >= 0 && backfill * habit_service_s(model, request) > fill_s)
+		if (fill_s > 0 && backfill * habit_service_s(model, request) > fill_s)
 			continue;
 		if (amount_total(&want.need) == 0 || place_admits(a, &want, &now, &verdict)) {
 			request_dispatch(a, want.instance, request);
@@ -239,8 +242,8 @@ bool start_request(struct arbiter *a)
 		model->wait_pool = verdict.pool;
 		if (make_way(a, &want, &verdict))
 			return true;
-		if (fill_s < 0)
-			fill_s = longest_run_s(a);
+		if (fill_s <= 0)
+			fill_s = longest_run_s(a); /* 0: nothing ends by waiting */
 	}
 	return false;
 }

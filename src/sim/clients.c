@@ -47,6 +47,13 @@ void client_arrives(struct world *world)
 		return;
 	if (world_chance(world, 100))
 		spec.deadline_at_us = world->now + (int64_t)(world_draw(world, 0, 60) * (double)WORLD_SECOND);
+	spec.weight_milli = world_chance(world, 100) ? 10000 : 1000;
+	spec.key = (uint32_t)rng_below(&world->rng, 3);
+	spec.conversation = rng_below(&world->rng, 5);
+	if (world_chance(world, 300))
+		spec.expected_us = (int64_t)(world_draw(world, 0, 30) * (double)WORLD_SECOND);
+	if (world_chance(world, 5))
+		spec.expected_us = INT64_MAX;
 	if (world_chance(world, 50))
 		spec.flags |= REQUEST_NO_EVICT;
 	if (world_chance(world, 10))
@@ -178,6 +185,12 @@ static void pin(struct world *world, uint32_t model, bool pinned)
 	world_tell(world, &event);
 }
 
+static void pin_all(struct world *world, bool pinned)
+{
+	for (uint32_t model = 0; model < world->models; model++)
+		pin(world, model, pinned);
+}
+
 static void command(struct world *world, uint32_t model, enum request_kind kind)
 {
 	struct request_spec spec = {
@@ -210,6 +223,8 @@ void operator_acts(struct world *world)
 
 	if (world->calm)
 		return;
+	if (world_chance(world, 20))
+		pin_all(world, rng_below(&world->rng, 2) == 0);
 	switch (rng_below(&world->rng, 8)) {
 	case 0:
 		pin(world, model, true);
@@ -246,6 +261,25 @@ static void sleep_a_while(struct world *world)
 	agenda_delay(&world->agenda, asleep_us);
 	world->now += asleep_us;
 	event = (struct event){ .type = EVENT_RESUME };
+	world_tell(world, &event);
+}
+
+/* The clock goes back for one event, or forward for good. */
+static void clock_jumps(struct world *world)
+{
+	world->clock_failed = true;
+	if (rng_below(&world->rng, 3) == 0)
+		world->now += (int64_t)(world_draw(world, 0, 3600) * (double)WORLD_SECOND);
+	else
+		world->behind_us = (int64_t)(world_draw(world, 0, 1000) * (double)WORLD_SECOND);
+}
+
+static void read_files(struct world *world)
+{
+	struct event event = { .type = EVENT_FILE_RESIDENCY };
+
+	event.residency.model = (uint32_t)rng_below(&world->rng, world->models);
+	event.residency.cached_bytes = (int64_t)(world_draw(world, 0, 30) * (double)WORLD_GIB);
 	world_tell(world, &event);
 }
 
@@ -295,9 +329,15 @@ void noise_happens(struct world *world)
 {
 	if (world->calm)
 		return;
-	switch (rng_below(&world->rng, 6)) {
+	switch (rng_below(&world->rng, 8)) {
 	case 0:
 		sleep_a_while(world);
+		break;
+	case 6:
+		clock_jumps(world);
+		break;
+	case 7:
+		read_files(world);
 		break;
 	case 1:
 	case 2:

@@ -40,6 +40,7 @@ static void plan_load(struct world *world, struct sim_engine *engine)
 		note(world, engine, load_s * i / 4, HAPPENS_PROGRESS);
 	engine->never_ready = world_chance(world, model->never_permille);
 	engine->hangs = world_chance(world, model->hang_permille);
+	engine->grows = world_chance(world, model->grow_permille);
 	if (engine->never_ready || world_chance(world, model->crash_permille))
 		note(world, engine, load_s * rng_unit(&world->rng), HAPPENS_DEATH);
 	else if (!engine->hangs)
@@ -94,11 +95,13 @@ void engine_stop(struct world *world, const struct action *action)
 		running |= world->request[i].state == SIM_RUNNING &&
 		           world->request[i].engine == action->instance.index;
 	const struct sim_model *model = &world->model[engine->model];
+	/* A reservation ends with its use, also a pinned one. */
+	bool reserved = model->spec.flags & MODEL_RESERVATION;
 	bool pinned = model->pin_command ? model->pin_command > 0
 	                                 : model->spec.present && model->spec.flags & MODEL_PINNED;
 	if (running && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
 		world_broken(world, "running requests ended for room");
-	if (pinned && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
+	if (pinned && !reserved && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
 		world_broken(world, "a pinned model went for room");
 	engine->state = ENGINE_STOPPING;
 	note(world, engine, action->type == ACTION_STOP ? world_draw(world, 0.05, 3) : 0.02, HAPPENS_EXIT);
@@ -201,6 +204,7 @@ static struct amount true_bytes(const struct world *world, const struct sim_engi
 		return scaled(&engine->peak, 0.1 + 0.9 * engine->permille / 1000.0);
 	case ENGINE_READY:
 	case ENGINE_STOPPING:
+		own = scaled(&own, 1 + engine->grown + (engine->running ? engine->swing : 0));
 		for (uint32_t i = 0; i < engine->running; i++)
 			amount_add(&own, &engine->each);
 		return own;
@@ -281,6 +285,17 @@ static void move_foreign(struct world *world, uint32_t pool)
 		world->leaked[pool] = size / 20;
 }
 
+/* What no estimate knows: an engine that grows as it runs, experts that come and go. */
+static void live_on(struct world *world, struct sim_engine *engine)
+{
+	const struct sim_model *model = &world->model[engine->model];
+
+	if (engine->grows && engine->running && !world->calm)
+		engine->grown += engine->grown < 0.4 ? 0.002 : 0;
+	if (model->spec.flags & MODEL_EXPERTS)
+		engine->swing = world_draw(world, -0.05, 0.2);
+}
+
 static double use_of(const struct world *world, const struct event *sample)
 {
 	double most = 0;
@@ -303,6 +318,7 @@ void engines_sample(struct world *world)
 	}
 	for (uint32_t i = 0; i < WORLD_ENGINES && !world->over; i++) {
 		struct sim_engine *engine = &world->engine[i];
+		live_on(world, engine);
 		struct amount own = true_bytes(world, engine);
 		if (engine->state == ENGINE_NONE)
 			continue;

@@ -30,7 +30,9 @@ static void draw_machine(struct world *world)
 		machine->view[0].mask = VIEW_BIT(0, USE_GPU);
 	}
 	machine->margin_permille = rng_below(&world->rng, 2) ? -1 : (int32_t)rng_below(&world->rng, 200);
-	machine->policy = (uint32_t)rng_below(&world->rng, POLICY_COUNT);
+	machine->policy = POLICY_COTENANT;
+	if (rng_below(&world->rng, 3) == 0)
+		machine->policy = (uint32_t)rng_below(&world->rng, POLICY_COUNT);
 	machine->loads_max = (int32_t)rng_below(&world->rng, 4);
 }
 
@@ -42,6 +44,15 @@ static struct amount spread(const struct world *world, uint32_t pool, enum use u
 	amount.bytes[pool][use] = (int64_t)(bytes * 0.9);
 	amount.bytes[0][USE_HOST] += (int64_t)(bytes * 0.1);
 	return amount;
+}
+
+/* It stands for another program's use: held while its one request runs, which may vanish. */
+static void reserve(struct model_spec *spec)
+{
+	spec->flags = MODEL_AUTOLOAD | MODEL_RESERVATION | MODEL_DECLARED;
+	spec->slots = 1;
+	spec->per_request = (struct amount){ 0 };
+	spec->peak = spec->base;
 }
 
 void world_draw_model(struct world *world, uint32_t index)
@@ -78,12 +89,18 @@ void world_draw_model(struct world *world, uint32_t index)
 	}
 	static const struct { uint32_t flag; uint32_t one_in; } rare[] = {
 		{ MODEL_PINNED, 10 }, { MODEL_PRELOAD, 6 }, { MODEL_SERIAL_LOAD, 3 },
+		{ MODEL_EXPERTS, 4 }, { MODEL_LINEAR_LOAD, 3 }, { MODEL_DECLARED, 8 },
 	};
 	for (uint32_t i = 0; i < sizeof(rare) / sizeof(rare[0]); i++)
 		if (rng_below(&world->rng, rare[i].one_in) == 0)
 			spec->flags |= rare[i].flag;
+	if (world->machine.policy == POLICY_COTENANT && !unknown && rng_below(&world->rng, 10) == 0)
+		reserve(spec);
 	if (rng_below(&world->rng, 8) == 0)
 		spec->flags &= ~(uint32_t)MODEL_AUTOLOAD;
+	if (rng_below(&world->rng, 3) == 0)
+		spec->file_bytes = (int64_t)size;
+	spec->bandwidth_permille = (uint32_t)rng_below(&world->rng, 3) * 500;
 	if (rng_below(&world->rng, 3) == 0)
 		spec->unload_after_us = (int64_t)world_draw(world, 0, 120) * WORLD_SECOND;
 	if (rng_below(&world->rng, 4) == 0)
@@ -95,6 +112,7 @@ void world_draw_model(struct world *world, uint32_t index)
 	model->hang_permille = (uint32_t)rng_below(&world->rng, 50);
 	model->never_permille = (uint32_t)rng_below(&world->rng, 40);
 	model->die_permille = (uint32_t)rng_below(&world->rng, 40);
+	model->grow_permille = (uint32_t)rng_below(&world->rng, 100);
 	model->leak_permille = (uint32_t)rng_below(&world->rng, 60);
 }
 

@@ -12,8 +12,9 @@
  *
  * The machine, its models and their faults are drawn from the seed: clients come
  * and leave, loads crash, hang or never get ready, engines die, samples lie,
- * memory leaks, others take it, operators pin, unload and change the catalogue,
- * the machine sleeps. Then the faults stop: what waits must come to an end. At
+ * memory leaks, others take it, engines grow as they run, experts swing, operators
+ * pin (now and then everything), unload and change the catalogue, the machine
+ * sleeps, its clock goes back and jumps ahead, who holds a reservation vanishes. Then the faults stop: what waits must come to an end. At
  * last the world shuts down, and everything must come back.
  *
  * arbiter_check() runs after every step (it aborts where an invariant of the

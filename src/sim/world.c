@@ -96,6 +96,19 @@ static void trace_action(struct world *world, const struct action *action)
 		      fail_name((enum fail)action->fail));
 }
 
+static void trace_models(struct world *world)
+{
+	for (uint32_t i = 0; i < arbiter_models(world->arbiter); i++) {
+		struct model_view view;
+		if (!arbiter_model(world->arbiter, i, &view))
+			continue;
+		trace(world, "model %u: %s for %s, %u running of %u, %u wait, flags %u%s, claim %lld, retry %lld",
+		      i, model_state_name(view.state), reason_name(view.reason), view.running, view.slots,
+		      view.queued, view.spec->flags, view.pinned ? " pinned" : "",
+		      (long long)view.claim_bytes, (long long)view.retry_at_us);
+	}
+}
+
 static void check_record(struct world *world, const struct decision *decision)
 {
 	if (decision->sequence != ++world->decision_sequence)
@@ -116,7 +129,7 @@ static void drained(struct world *world)
 
 static void set_timer(struct world *world, const struct action *action)
 {
-	if (action->at_us < world->now)
+	if (action->at_us < world->now && !world->clock_failed)
 		world_broken(world, "a timer armed for the past");
 	agenda_note(&world->agenda, action->at_us, HAPPENS_TIMER, 0, ++world->timer_life);
 }
@@ -148,6 +161,9 @@ static void carry_out(struct world *world, const struct action *action)
 	case ACTION_RECORD:
 		check_record(world, &action->decision);
 		break;
+	case ACTION_WARM:
+	case ACTION_COOL:
+		break; /* files are no matter here */
 	case ACTION_DRAINED:
 		drained(world);
 		break;
@@ -207,7 +223,8 @@ static void check_room(struct world *world)
 
 void world_tell(struct world *world, struct event *event)
 {
-	event->at_us = world->now;
+	event->at_us = world->now - world->behind_us;
+	world->behind_us = 0;
 	if (world->options->record && record_event(world->options->record, event) != 0)
 		world_broken(world, "the recording cannot be written");
 	trace_event(world, event);
@@ -245,6 +262,8 @@ static void shut_down(struct world *world)
 {
 	struct event event = { .type = EVENT_SHUTDOWN };
 
+	if (arbiter_requests_live(world->arbiter) != 0)
+		trace_models(world);
 	if (arbiter_requests_live(world->arbiter) != 0)
 		world_broken(world, "%u requests without an end an hour after the last fault",
 		             arbiter_requests_live(world->arbiter));

@@ -64,6 +64,9 @@ struct sim_engine {
 	uint32_t running;
 	uint32_t permille;
 	bool hangs;
+	bool grows;           /* it takes more and more while it runs */
+	double grown;         /* so far, as a share of its base */
+	double swing;         /* what its experts take just now, likewise */
 	bool never_ready;
 	int64_t back_at;      /* DEAD: its bytes are back */
 	struct amount base;   /* true, when ready */
@@ -77,6 +80,7 @@ struct sim_model {
 	double ratio;          /* true bytes over estimated */
 	double load_s;
 	double work_s;
+	uint32_t grow_permille;
 	uint32_t crash_permille, hang_permille, never_permille, die_permille, leak_permille;
 	int pin_command;       /* as the arbiter has it */
 };
@@ -102,6 +106,8 @@ struct world {
 	int64_t leaked[POOLS_MAX];
 	enum pressure pressure;
 	double gap_s;           /* between arrivals */
+	int64_t behind_us;      /* the clock of the next event is behind by so much */
+	bool clock_failed;      /* it was: timers may be late */
 	bool calm;
 	bool shutdown;
 	bool drained;
