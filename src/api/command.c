@@ -19,16 +19,19 @@ struct command {
 	uint64_t sequence;
 	uint32_t model;
 	enum request_kind kind;
+	bool was_there;    /* there was something to unload */
 	int64_t begun_at_us;
 };
 
-static const char *result_of(enum request_kind kind)
+static const char *result_of(const struct command *command)
 {
 	static const char *const texts[REQUEST_KIND_COUNT] = { [REQUEST_INFER] = "done",
 		                                               [REQUEST_LOAD] = "loaded",
 		                                               [REQUEST_UNLOAD] = "unloaded",
 		                                               [REQUEST_STOP] = "stopped" };
-	return texts[kind];
+	bool takes = command->kind == REQUEST_UNLOAD || command->kind == REQUEST_STOP;
+
+	return takes && !command->was_there ? "was not loaded" : texts[command->kind];
 }
 
 static int64_t now_us(const struct api *api)
@@ -87,7 +90,7 @@ static void on_verdict(void *owner, struct id ticket, const struct action *actio
 	if (action->type == ACTION_DONE) {
 		if (command->call) {
 			call_on_gone(command->call, NULL, NULL);
-			reply_model(api, command->call, 200, command->model, result_of(command->kind),
+			reply_model(api, command->call, 200, command->model, result_of(command),
 			            now_us(api) - command->begun_at_us, command->sequence);
 		}
 	} else {
@@ -166,6 +169,7 @@ void command_begin(struct api *api, struct call *call, const char *name, enum re
 		                     .sequence = api->host.sequence(api->host.ctx),
 		                     .model = index,
 		                     .kind = kind,
+		                     .was_there = !id_is_none(model.instance),
 		                     .begun_at_us = now_us(api) };
 	list_append(&api->commands, &command->node);
 	struct request_spec spec = { .sequence = command->sequence,

@@ -74,15 +74,23 @@ void handle_events(struct api *api, struct call *call, const char *name)
 	call_write(call, STR(": following the decisions\n\n"));
 }
 
-static void put_event(const struct api *api, const struct decision *decision, struct buf *out)
+static void put_event(const struct api *api, const struct call *call, const struct decision *decision,
+                      struct buf *out)
 {
-	json_t *json = api_decision_json(api, decision);
+	json_t *json = api_decision_json(api, call, decision);
 	char *text = json_dumps(json, JSON_COMPACT);
 
 	buf_printf(out, "id: %llu\nevent: decision\ndata: %s\n\n", (unsigned long long)decision->sequence,
 	           text);
 	free(text);
 	json_decref(json);
+}
+
+/* Does it name a model that this caller's key may not use? Then his event is his own. */
+static bool hides_names(const struct api *api, const struct call *call, const struct decision *decision)
+{
+	return !api_may_see(api, call, decision->model) ||
+	       (decision->for_model != MODEL_NONE && !api_may_see(api, call, decision->for_model));
 }
 
 void events_publish(struct api *api, const struct decision *decision)
@@ -97,8 +105,15 @@ void events_publish(struct api *api, const struct decision *decision)
 			drop(follower, STR("event: dropped\ndata: {\"reason\": \"the reader is too slow\"}\n\n"));
 			continue;
 		}
+		if (hides_names(api, follower->call, decision)) {
+			struct buf own = BUF_INIT;
+			put_event(api, follower->call, decision, &own);
+			call_write(follower->call, buf_str(&own));
+			buf_release(&own);
+			continue;
+		}
 		if (buf_length(&event) == 0)
-			put_event(api, decision, &event);
+			put_event(api, follower->call, decision, &event);
 		call_write(follower->call, buf_str(&event));
 	}
 	buf_release(&event);

@@ -38,14 +38,30 @@ static bool may_see_row(const struct query *query, const json_t *row)
 	return api_may_see(api, query->call, index < 0 ? MODEL_NONE : (uint32_t)index);
 }
 
+/* Who had to go for whom is told with names; a key that is bound to some models reads none of others. */
+static void hide_other(const struct query *query, json_t *row)
+{
+	const struct api *api = query->api;
+	const char *other = json_string_value(json_object_get(row, "for_model"));
+	int index = other ? conf_resolve(api->host.conf(api->host.ctx), str_from(other), NULL) : -1;
+
+	if (!other || !*other || api_may_see(api, query->call, index < 0 ? MODEL_NONE : (uint32_t)index))
+		return;
+	json_object_set_new(row, "for_model", json_string("another model"));
+	json_object_set_new(row, "text", json_null());
+}
+
 static json_t *visible_rows(const struct query *query)
 {
 	json_t *all = json_loads(query->json, 0, NULL), *rows = json_array(), *row;
 	size_t i;
 
-	json_array_foreach(all, i, row)
-		if (may_see_row(query, row))
-			json_array_append(rows, row);
+	json_array_foreach(all, i, row) {
+		if (!may_see_row(query, row))
+			continue;
+		hide_other(query, row);
+		json_array_append(rows, row);
+	}
 	json_decref(all);
 	return rows;
 }

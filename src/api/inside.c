@@ -89,10 +89,26 @@ int64_t api_epoch_ms(const struct api *api, int64_t at_us)
 	return (at_us + now.wall_offset_us) / US_PER_MS;
 }
 
-json_t *api_decision_json(const struct api *api, const struct decision *decision)
+static const char *seen_name(void *ctx, uint32_t model)
 {
+	const struct seen *seen = ctx;
+
+	if (!api_may_see(seen->api, seen->call, model))
+		return "another model";
+	return seen->api->names.model(seen->api->names.ctx, model);
+}
+
+struct names api_names_for(struct seen *seen)
+{
+	return (struct names){ seen, seen_name };
+}
+
+json_t *api_decision_json(const struct api *api, const struct call *call, const struct decision *decision)
+{
+	struct seen seen = { api, call };
+	struct names names = api_names_for(&seen);
 	struct api_now now;
 
 	api->host.now(api->host.ctx, &now);
-	return decision_json(decision, &api->names, api->options.boot_id, now.wall_offset_us);
+	return decision_json(decision, &names, api->options.boot_id, now.wall_offset_us);
 }

@@ -70,7 +70,14 @@ const struct conf_model *api_conf_model(const struct api *api, uint32_t model);
 /* ---- values ---- */
 
 int64_t api_epoch_ms(const struct api *api, int64_t at_us); /* 0 stays 0 */
-json_t *api_decision_json(const struct api *api, const struct decision *decision);
+/* As the caller may read it: models that his key may not use have no name. */
+json_t *api_decision_json(const struct api *api, const struct call *call, const struct decision *decision);
+/* Names for a caller; lives as long as `seen`. */
+struct seen {
+	const struct api *api;
+	const struct call *call;
+};
+struct names api_names_for(struct seen *seen);
 /* "<boot>-<sequence>" of this boot. */
 bool api_parse_id(const struct api *api, const char *text, uint64_t *out_sequence);
 /* A live or lately ended request; NULL where there is none that the caller may see. requests.c */
@@ -78,6 +85,8 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 void api_no_request(struct call *call, const char *id);
 /* "; its KV follows use: ..." or why it does not; nothing where there is no such cache. */
 void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out);
+/* A string, or null where its file and program are as they should be. */
+json_t *fault_json(const struct api *api, uint32_t model);
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index);
 
 /* Further parts of /metrics. exposition_use.c */

@@ -157,6 +157,13 @@ void api_kv_text(const struct api *api, const struct model_view *model, uint32_t
 		buf_printf(out, "; its KV is reserved whole: %s", not_lazy);
 }
 
+json_t *fault_json(const struct api *api, uint32_t model)
+{
+	const char *fault = api->host.fault ? api->host.fault(api->host.ctx, model) : "";
+
+	return *fault ? json_lossy(str_from(fault)) : json_null();
+}
+
 /* What `ps` prints, and what the numbers were made of. */
 json_t *api_model_json(const struct api *api, const struct model_view *model, uint32_t index)
 {
@@ -191,6 +198,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "progress", json_real(model->permille / 1000.0));
 	json_object_set_new(json, "load", load_json(api, model));
 	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
+	json_object_set_new(json, "fault", fault_json(api, index));
 	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
 	json_object_set_new(json, "estimate_source", json_string(estimate_origin(api, model, index)));

@@ -7,39 +7,41 @@
 /* ---- plan ---- */
 
 /* A load that pins stand in the way of is refused like one that never fits: say whose they are. */
-static void add_pins(const struct api *api, struct buf *text)
+static void add_pins(const struct api *api, const struct call *call, struct buf *text)
 {
 	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
 	struct model_view model;
 	bool first = true;
 
 	for (uint32_t i = 0; i < arbiter_models(arbiter); i++) {
-		if (!arbiter_model(arbiter, i, &model) || !model.pinned)
+		if (!arbiter_model(arbiter, i, &model) || !model.pinned || !api_may_see(api, call, i))
 			continue;
 		buf_printf(text, "%s%s", first ? "; pinned: " : ", ", model.spec->name);
 		first = false;
 	}
 }
 
-static json_t *plan_json(const struct api *api, const struct plan *plan, const char *name,
-                         const struct estimate *estimate)
+static json_t *plan_json(const struct api *api, const struct call *call, const struct plan *plan,
+                         const char *name, const struct estimate *estimate)
 {
+	struct seen seen = { api, call };
+	struct names names = api_names_for(&seen);
 	json_t *evict = json_array(), *json = json_object();
 	struct buf text = BUF_INIT;
 
 	for (uint32_t i = 0; i < plan->victims; i++) {
-		const char *victim = api->names.model(api->names.ctx, plan->victim[i]);
+		const char *victim = names.model(names.ctx, plan->victim[i]);
 		json_array_append_new(evict,
 		                      json_pack("{s:o, s:I, s:i, s:i}", "model", json_name(victim), "bytes",
 		                                (json_int_t)plan->victim_bytes[i], "regret", 0,
 		                                "prefill_lost_ms", 0));
 	}
-	plan_text(plan, name, &api->names, &text);
+	plan_text(plan, name, &names, &text);
 	if (estimate && estimate->ubatch)
 		buf_printf(&text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
 		           (long long)estimate->ubatch);
 	if (plan->fits == FITS_NEVER)
-		add_pins(api, &text);
+		add_pins(api, call, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
 	bool waits = plan->fits == FITS_NOT_NOW;
 	json_object_set_new(json, "model", json_name(name));
@@ -89,9 +91,10 @@ void handle_plan(struct api *api, struct call *call, const char *name)
 		api_no_model(api, call, wanted);
 		return;
 	}
-	json_t *json = plan_json(api, &plan, model.spec->name,
+	json_t *json = plan_json(api, call, &plan, model.spec->name,
 	                         api->host.estimate(api->host.ctx, index));
 	json_object_set_new(json, "state", json_string(model_state_name(model.state)));
+	json_object_set_new(json, "fault", fault_json(api, index));
 	api_reply(call, 200, json);
 }
 
@@ -106,7 +109,7 @@ static int newest_first(const void *a, const void *b)
 enum { ABOUT_MAX = 2 * DECISIONS_KEPT };
 
 /* The last decisions about a model, and those by which others made room for it; newest first. */
-static json_t *model_decisions(const struct api *api, uint32_t model)
+static json_t *model_decisions(const struct api *api, const struct call *call, uint32_t model)
 {
 	struct decision about[ABOUT_MAX];
 	const struct decision *decision;
@@ -118,7 +121,7 @@ static json_t *model_decisions(const struct api *api, uint32_t model)
 			about[count++] = *decision;
 	qsort(about, count, sizeof(about[0]), newest_first);
 	for (uint32_t i = 0; i < count; i++)
-		json_array_append_new(array, api_decision_json(api, &about[i]));
+		json_array_append_new(array, api_decision_json(api, call, &about[i]));
 	return array;
 }
 
@@ -133,13 +136,13 @@ void handle_decisions(struct api *api, struct call *call, const char *name)
 		uint32_t index = api_resolve(api, call, wanted, &model);
 		if (index != MODEL_NONE)
 			api_reply(call, 200, json_pack("{s:s, s:o}", "model", model.spec->name, "decisions",
-			                               model_decisions(api, index)));
+			                               model_decisions(api, call, index)));
 		return;
 	}
 	json_t *array = json_array();
 	for (uint64_t i = 0; (decision = past_decision(&api->past, i)); i++)
 		if (api_may_see(api, call, decision->model))
-			json_array_append_new(array, api_decision_json(api, decision));
+			json_array_append_new(array, api_decision_json(api, call, decision));
 	api_reply(call, 200, json_pack("{s:o}", "decisions", array));
 }
 
@@ -161,18 +164,18 @@ static void why_model(struct api *api, struct call *call, uint32_t index, const 
 	          json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "id", model->spec->name, "kind", "model",
 	                    "state", model_state_name(model->state), "reason",
 	                    model->reason ? json_string(reason_name(model->reason)) : json_null(), "text",
-	                    json_lossy(buf_str(&text)), "decisions", model_decisions(api, index)));
+	                    json_lossy(buf_str(&text)), "decisions", model_decisions(api, call, index)));
 	buf_release(&text);
 }
 
-static json_t *request_decisions(const struct api *api, uint64_t sequence)
+static json_t *request_decisions(const struct api *api, const struct call *call, uint64_t sequence)
 {
 	const struct decision *decision;
 	json_t *array = json_array();
 
 	for (uint64_t i = 0; (decision = past_decision(&api->past, i)); i++)
 		if (decision->request == sequence)
-			json_array_append_new(array, api_decision_json(api, decision));
+			json_array_append_new(array, api_decision_json(api, call, decision));
 	return array;
 }
 
@@ -188,7 +191,7 @@ void handle_why(struct api *api, struct call *call, const char *name)
 			return;
 		}
 		json_object_set_new(request, "kind", json_string("request"));
-		json_object_set_new(request, "decisions", request_decisions(api, sequence));
+		json_object_set_new(request, "decisions", request_decisions(api, call, sequence));
 		api_reply(call, 200, request);
 		return;
 	}

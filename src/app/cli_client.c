@@ -99,6 +99,8 @@ static const char *command_for(int status, const char *code)
 {
 	if (status == 507 || strcmp(code, "no_room") == 0)
 		return "cotenant memory";
+	if (strcmp(code, "bad_configuration") == 0)
+		return "cotenant check";
 	if (status == 404)
 		return "cotenant ls";
 	if (status == 401 || status == 403)
@@ -122,7 +124,9 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 		putchar('\n');
 	}
 	int exit_code = exit_of(reply->status, code);
-	const char *hint = message ? strstr(message, try) : NULL;
+	/* A report of several lines has a hint in each, and is shown whole. */
+	bool report = message && strchr(message, '\n');
+	const char *hint = message && !report ? strstr(message, try) : NULL;
 	const char *command = hint ? hint + sizeof(try) - 1 : command_for(reply->status, code);
 	if (message)
 		cli_fail(exit_code, command, "%.*s", (int)(hint ? hint - message : (long)strlen(message)),

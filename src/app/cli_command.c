@@ -54,9 +54,9 @@ const struct cli_verb verb_load = {
 	.name = "load",
 	.operands = "MODEL",
 	.summary = "load a model now, making room as a request would",
-	.help = "Loads a model as a request for it would, and returns when it is ready: what was used\n"
-	        "longest ago goes where room is needed. Exit code 4: it does not fit. If you leave while\n"
-	        "it loads, the load goes on.\n\n"
+	.help = "Loads a model as a request for it would, and returns when it is ready. Where room is needed\n"
+	        "those go that are missed least; cotenant plan says which. Exit code 4: it does not fit. If\n"
+	        "you leave while it loads, the load goes on.\n\n"
 	        "Examples:\n"
 	        "  cotenant plan chat     # what would go for it\n"
 	        "  cotenant load chat",

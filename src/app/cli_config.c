@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/value.h"
+#include "app/catalogue.h"
 #include "app/cli.h"
 #include "app/cli_client.h"
 #include "app/cli_json.h"
@@ -48,6 +49,20 @@ static json_t *lines_json(struct buf *text)
 	return lines;
 }
 
+/* What the configuration names must be there, but may still come: a warning each. */
+static void look_at_files(const struct conf *conf, const char *path, struct buf *problems)
+{
+	const struct catalogue_ground ground = { .room_bytes = INT64_MAX };
+	struct catalogue catalogue;
+
+	catalogue_build(conf, &ground, &catalogue);
+	for (size_t i = 0; i < catalogue.count; i++)
+		if (catalogue.rows[i].error[0])
+			buf_printf(problems, "%s:%d:1: warning: models.%s: %s\n", path, conf->models[i].line,
+			           conf->models[i].name, catalogue.rows[i].error);
+	catalogue_release(&catalogue);
+}
+
 static int run_check(const struct cli_args *args)
 {
 	struct buf problems = BUF_INIT;
@@ -56,6 +71,8 @@ static int run_check(const struct cli_args *args)
 	if (!path)
 		return no_file("check");
 	struct conf *conf = conf_load(path, &problems);
+	if (conf)
+		look_at_files(conf, path, &problems);
 	if (args->json) {
 		json_print(json_pack("{s:b, s:s, s:I, s:o}", "ok", conf != NULL, "file", path, "models",
 		                     (json_int_t)(conf ? conf->model_count : 0), "problems",
@@ -78,7 +95,9 @@ const struct cli_verb verb_check = {
 	.operands = "",
 	.summary = "whether the configuration is good, and where it is not",
 	.help = "Reads the configuration and says every problem with file:line:column, what is wrong and\n"
-	        "what to write instead. Needs no daemon. Exit code 1: it cannot be used.\n" WHERE_IT_LOOKS
+	        "what to write instead; then looks at the files and programs that it names, and warns of\n"
+	        "those that are not there or cannot be used. Needs no daemon. Exit code 1: it cannot be\n"
+	        "used.\n" WHERE_IT_LOOKS
 	        "\n\n"
 	        "Examples:\n"
 	        "  cotenant check -f cotenant.yaml\n"

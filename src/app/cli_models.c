@@ -108,13 +108,16 @@ static int run_ls(const struct cli_args *args)
 		table_add_size(&table, json_int(model, "file_bytes"));
 		table_add_size(&table, json_int(model, "estimate_bytes"));
 		table_add_size(&table, json_int(model, "peak_bytes"));
-		table_add(&table, "%s", json_text(model, "fits"));
+		table_add(&table, "%s", json_text(model, "fault")[0] ? "broken" : json_text(model, "fits"));
 		table_add(&table, "%s", json_text(model, "state"));
 		table_add(&table, "%s", json_text(model, "priority"));
 		table_add(&table, "%s", buf_cstr(&aliases));
 		buf_release(&aliases);
 	}
 	print_table(&table);
+	json_array_foreach(json_object_get(root, "models"), i, model)
+		if (json_text(model, "fault")[0])
+			printf("%s cannot be loaded: %s\n", json_text(model, "name"), json_text(model, "fault"));
 	json_decref(root);
 	return CLI_DONE;
 }

@@ -15,6 +15,13 @@ static void print_plan(const json_t *plan)
 	const json_t *victim;
 	size_t i;
 
+	if (json_text(plan, "fault")[0]) {
+		cli_put(json_text(plan, "model"));
+		printf(" cannot be loaded: ");
+		cli_put(json_text(plan, "fault"));
+		putchar('\n');
+		return;
+	}
 	cli_put(json_text(plan, "reason"));
 	putchar('\n');
 	printf("  takes %s once loaded\n", units_size(text, json_int(plan, "need_bytes")));
@@ -40,13 +47,14 @@ static int run_plan(const struct cli_args *args)
 	const char *fits = json_text(root, "fits");
 	bool fits_somehow = strcmp(fits, "now") == 0 || strcmp(fits, "tight") == 0 ||
 	                    strncmp(fits, "after-", 6) == 0;
+	bool broken = json_text(root, "fault")[0];
 	if (args->json)
 		json_print(root);
 	else
 		print_plan(root);
 	if (!args->json)
 		json_decref(root);
-	return fits_somehow ? CLI_DONE : CLI_NO_FIT;
+	return broken ? CLI_FAILED : fits_somehow ? CLI_DONE : CLI_NO_FIT;
 }
 
 const struct cli_verb verb_plan = {

@@ -321,6 +321,13 @@ static const struct estimate *api_estimate(void *ctx, uint32_t model)
 	return &shell->catalogue.rows[model].estimate;
 }
 
+static const char *api_fault(void *ctx, uint32_t model)
+{
+	struct shell *shell = ctx;
+
+	return model < shell->catalogue.count ? shell->catalogue.rows[model].error : "";
+}
+
 static const struct gateway_counters *api_gateway(void *ctx)
 {
 	return gateway_counters(((struct shell *)ctx)->gateway);
@@ -434,6 +441,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.calibration = api_calibration,
 		.estimate = api_estimate,
 		.not_lazy = api_not_lazy,
+		.fault = api_fault,
 		.gateway = api_gateway,
 		.now = api_now,
 		.sequence = sequence,

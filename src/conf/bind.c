@@ -446,8 +446,10 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
 		bind_default(binder, field, base); /* where the value turns out wrong */
 	if (given)
 		bind_value(binder, field, base, node);
-	if (given && (field->flags & FIELD_UNBUILT) && field->type != FIELD_OPAQUE &&
-	    binder->problems->errors == errors)
+	bool fine = given && binder->problems->errors == errors;
+	if (fine && (field->flags & FIELD_UNBUILT) && field->type == FIELD_OPAQUE)
+		bind_error(binder, node->at, "", "not built yet in this version; try: remove it");
+	else if (fine && (field->flags & FIELD_UNBUILT))
 		refuse_unbuilt(binder, field, base, node);
 	if (given && (field->flags & FIELD_NOTED))
 		*(bool *)(void *)((char *)base + field->also) = true;

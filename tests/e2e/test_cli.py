@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from harness import LLAMA, MIB, MODELS, PROGRAM, chat, decisions, fake, in_threads, kill, models, real, state, wait_for
+from harness import (LLAMA, MIB, MODELS, PROGRAM, chat, config, decisions, fake, in_threads, kill, models, real, state,
+                     wait_for)
 
 
 def run(*words, daemon=None, folder=None, **more):
@@ -238,3 +239,26 @@ def test_a_cut_recording_is_refused(start, tmp_path):
     assert done.returncode in (0, 1) and "Traceback" not in done.stderr
     (tmp_path / "junk").write_bytes(b"junk" * 100)
     assert run("lab", "replay", tmp_path / "junk").returncode == 1
+
+
+def test_what_is_broken_is_said_to_be(start, tmp_path):
+    (tmp_path / "bad.gguf").write_bytes(b"no model at all")
+    models = {"good": fake(), "bad": {**real(), "file": str(tmp_path / "bad.gguf")},
+              "lost": {**real(), "file": str(tmp_path / "lost.gguf")}}
+    daemon = start(models)
+    code, told = daemon.command("ls")
+    assert code == 0 and "bad cannot be loaded: " in told and "lost cannot be loaded: " in told and "broken" in told
+    code, told = daemon.command("plan", "bad")
+    assert code == 1 and "bad cannot be loaded" in told
+    code, told = daemon.command("unload", "good")
+    assert code == 0 and "good: was not loaded" in told
+    code, told = daemon.command("check", "-f", daemon.config)
+    assert code == 0 and told.count("warning: models.") == 2 and "good, 3 models" in told
+    # Without the daemon too; and what is not built is refused even where it is empty.
+    with open(daemon.config, "w") as out:
+        out.write(config(daemon.port, models, tls={}, cluster={}))
+    code, told = daemon.command("check", "-f", daemon.config)
+    assert code == 1 and "tls: not built yet" in told and "cluster: not built yet" in told
+    done = subprocess.run([PROGRAM, "reload"], env=daemon.environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "tls: not built yet" in done.stderr and "cluster: not built yet" in done.stderr
+    assert "try: cotenant check" in done.stderr, done.stderr

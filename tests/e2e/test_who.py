@@ -230,3 +230,25 @@ def test_a_key_may_ask_for_so_much(start):
     assert 1 <= int(refused.headers["Retry-After"]) <= 20
     for stream in streams:
         stream.leave()
+
+
+def test_a_key_for_some_models_reads_no_other_s_name(start):
+    daemon = start({"a": fake(footprint_mib=60), "hidden": fake(footprint_mib=60)}, 100, api_keys=[
+        {"key": "use-key", "name": "user", "models": ["a"]}, {"key": "admin-key", "name": "root", "role": "admin"}])
+    use = bearer("use-key")
+    follower = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+    follower.request("GET", "/api/v1/events", headers=use)
+    events = follower.getresponse()
+    for _ in range(2):
+        assert chat(daemon, "a", headers=use).status == 200
+        assert chat(daemon, "hidden", headers=bearer("admin-key")).status == 200
+    assert "another model" in ask(daemon, "GET", "/api/v1/plan?model=a", headers=use).text
+    for path in ("plan?model=a", "why/a", "decisions", "decisions?model=a", "history", "models", "models/a", "requests"):
+        answer = ask(daemon, "GET", f"/api/v1/{path}", headers=use)
+        assert answer.status == 200 and "hidden" not in answer.text, (path, answer)
+    assert "hidden" in ask(daemon, "GET", "/api/v1/decisions?model=a", headers=bearer("admin-key")).text
+    seen = b""
+    while b'"kind":"evict"' not in seen or b"another model" not in seen:
+        seen += events.readline()
+    assert b"hidden" not in seen
+    follower.close()

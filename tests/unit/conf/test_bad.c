@@ -336,6 +336,8 @@ static const struct bad bad_files[] = {
 	{ "models:\n"
 	  "  m: {file: m.gguf, listen: 127.0.0.1:1}\n",
 	  "2:21: error: models.m.listen: not built yet in this version; try: remove it" },
+	{ "tls: {}\n" MODEL, "1:6: error: tls: not built yet in this version; try: remove it" },
+	{ "peers: []\n" MODEL, "1:8: error: peers: not built yet in this version; try: remove it" },
 	{ "policy: threshold\n" MODEL,
 	  "1:9: error: policy: threshold is not built yet in this version; try: cotenant" },
 	{ "models:\n"

@@ -31,7 +31,7 @@ static const char everything[] =
 	"aliases: {fast: {models: [chat, other]}, coder: {model: chat, filters: {set: {}}}}\n"
 	"sets: {}\n"
 	"side_traffic: []\n"
-	"peers: []\n"
+	"peers: null\n"
 	"inhibit_sleep: never\n"
 	"models:\n"
 	"  chat:\n"
@@ -66,7 +66,7 @@ static const char everything[] =
 	"    normalise: []\n"
 	"    routes: {work: ['POST /tts'], look: ['GET /voices'], change: ['POST /voices']}\n"
 	"    local: true\n"
-	"    container: {}\n"
+	"    container: null\n"
 	"    forward_auth: false\n"
 	"    url: null\n"
 	"    health: /ready\n"
@@ -81,7 +81,7 @@ static const char everything[] =
 	"     priority_max: normal, weight_max: 1.5, lease_max: 50%, requests_per_min: 0, parallel: 0,\n"
 	"     tokens_per_day: 0}\n"
 	"tls: null\n"
-	"cluster: {}\n";
+	"cluster: null\n";
 
 static struct conf *load(const char *text)
 {
