@@ -151,6 +151,7 @@ static void add_instances(const struct memory_input *in, json_t *owners)
 				bytes[pool] = amount_in_pool(&model.measured, pool);
 			json_t *owner = add_owner(owners, "instance", model.spec->name, model.claim_bytes,
 			                          model.measured_bytes);
+			json_object_set_new(owner, "managed", json_boolean(!(model.spec->flags & MODEL_OUTSIDE)));
 			add_by_pool(in, owner, bytes);
 			add_kv(owner, &model);
 		}

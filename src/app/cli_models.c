@@ -24,11 +24,20 @@ static const struct cli_option ps_options[] = {
 	{ 0 },
 };
 
+/* Its name, and what makes it unlike others. */
+static void add_name(struct table *table, const json_t *model)
+{
+	bool outside = json_is_false(json_object_get(model, "managed"));
+
+	table_add(table, "%s%s%s", json_text(model, "name"), json_yes(model, "pinned") ? " (pinned)" : "",
+	          outside ? " (url)" : "");
+}
+
 static void add_running_row(struct table *table, const json_t *model)
 {
 	char when[JSON_WHEN_BYTES];
 
-	table_add(table, "%s%s", json_text(model, "name"), json_yes(model, "pinned") ? " (pinned)" : "");
+	add_name(table, model);
 	table_add(table, "%s", json_text(model, "state"));
 	table_add(table, "%lld/%lld", (long long)json_int(model, "slots_used"),
 	          (long long)json_int(model, "slots"));
@@ -102,8 +111,7 @@ static int run_ls(const struct cli_args *args)
 		struct buf aliases = BUF_INIT;
 		json_array_foreach(json_object_get(model, "aliases"), k, alias)
 			buf_printf(&aliases, "%s%s", k ? " " : "", json_string_value(alias));
-		table_add(&table, "%s%s", json_text(model, "name"),
-		          json_yes(model, "pinned") ? " (pinned)" : "");
+		add_name(&table, model);
 		table_add(&table, "%s", json_text(model, "engine"));
 		table_add_size(&table, json_int(model, "file_bytes"));
 		table_add_size(&table, json_int(model, "estimate_bytes"));

@@ -12,13 +12,14 @@
 #include "base/alloc.h"
 #include "engine/reach.h"
 
-enum { LOOK_MS = 1000 };
+enum { LOOK_MS = 1000, LOOK_MOST_MS = 60000 };
 
 struct outside {
 	struct shell *shell;
 	uint32_t model;
 	const struct conf_model *conf;
 	bool up;
+	uint64_t pause_ms; /* until the next look: longer where one that is there is of no use */
 	struct reach *reach;
 	uv_timer_t timer;
 	struct outside *next;
@@ -52,8 +53,12 @@ void shell_outside_lost(struct shell *shell, uint32_t model)
 {
 	struct outside *outside = find(shell, model);
 
-	if (outside)
-		found(outside, false);
+	if (!outside)
+		return;
+	/* It took a connection, and failed all the same. */
+	if (outside->up)
+		outside->pause_ms = outside->pause_ms < LOOK_MOST_MS / 2 ? 2 * outside->pause_ms : LOOK_MOST_MS;
+	found(outside, false);
 }
 
 static void look(uv_timer_t *timer);
@@ -63,8 +68,10 @@ static void on_reached(void *ctx, const struct reach_result *result)
 	struct outside *outside = ctx;
 
 	outside->reach = NULL;
+	if (!result->connected)
+		outside->pause_ms = LOOK_MS; /* who comes anew is tried at once */
 	found(outside, result->connected);
-	uv_timer_start(&outside->timer, look, LOOK_MS, 0);
+	uv_timer_start(&outside->timer, look, outside->pause_ms, 0);
 }
 
 static void look(uv_timer_t *timer)
@@ -75,7 +82,9 @@ static void look(uv_timer_t *timer)
 	                !id_is_none(view.instance);
 
 	if (attached) {
-		uv_timer_start(timer, look, LOOK_MS, 0);
+		bool serves = view.state == MODEL_IDLE || view.state == MODEL_BUSY;
+		outside->pause_ms = serves ? LOOK_MS : outside->pause_ms;
+		uv_timer_start(timer, look, outside->pause_ms, 0);
 		return;
 	}
 	outside->reach = reach_start(&(struct reach_options){
@@ -109,7 +118,7 @@ void shell_look_outside(struct shell *shell)
 		struct outside *outside = xcalloc(1, sizeof(*outside));
 		*outside = (struct outside){
 			.shell = shell, .model = i, .conf = conf,
-			.up = shell_outside_is_up(shell, i), .next = fresh,
+			.up = shell_outside_is_up(shell, i), .pause_ms = LOOK_MS, .next = fresh,
 		};
 		uv_timer_init(&shell->loop, &outside->timer);
 		outside->timer.data = outside;

@@ -70,7 +70,9 @@ def test_a_server_of_somebody_else_is_found_measured_and_left_alone(start, serve
     measured = wait_for("its bytes", lambda: models(daemon)["chat"]["measured_bytes"])
     assert measured > 5 * MIB
     owners = daemon.get("/api/v1/memory")["owners"]
-    assert [o for o in owners if o["kind"] == "instance" and o["name"] == "chat" and o["measured_bytes"]], owners
+    assert [o for o in owners if o["kind"] == "instance" and o["name"] == "chat" and o["measured_bytes"] and
+            o["managed"] is False], owners
+    assert "chat (url)" in daemon.command("ps")[1]
     # Nobody's room is taken from it, and an unload only lets go of it.
     assert ask(daemon, "POST", "/api/v1/models/chat/unload", {}).status == 200
     wait_state(daemon, "chat", "unloaded")
