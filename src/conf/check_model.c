@@ -205,9 +205,18 @@ static void check_slots(const struct conf_model *model, const struct node *node,
 		              model->name, conf_engine_name(model->engine));
 }
 
+enum { CONTEXT_STEP = 256 };
+
 static void check_context(const struct conf_model *model, const struct node *node,
                           struct problems *problems)
 {
+	int64_t taken = (model->context_max + CONTEXT_STEP - 1) / CONTEXT_STEP * CONTEXT_STEP;
+
+	if (model->engine == CONF_ENGINE_LLAMA_SERVER && model->context_fixed && taken != model->context_max)
+		problem_warn(problems, check_place(node, "context"),
+		             "models.%s.context: llama-server takes multiples of %d, so it will be %lld; try: "
+		             "context: %lld",
+		             model->name, CONTEXT_STEP, (long long)taken, (long long)taken);
 	if (model->context_max == CONF_AUTO || model->context_min <= model->context_max)
 		return;
 	problem_error(problems, check_place(node, "context"),
