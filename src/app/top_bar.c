@@ -11,6 +11,18 @@ static void add(struct bar *bar, char letter, const char *sgr, const char *name,
 		bar->segment[bar->segments++] = (struct bar_segment){ letter, sgr, name, bytes, 0 };
 }
 
+/* Programs are told apart by `memory`; here they are one. */
+static void add_others(struct bar *bar, int64_t bytes)
+{
+	for (int i = 0; i < bar->segments; i++) {
+		if (bar->segment[i].letter == '%') {
+			bar->segment[i].bytes += bytes;
+			return;
+		}
+	}
+	add(bar, '%', "37;100", "others", bytes);
+}
+
 static void add_owner(struct bar *bar, const struct top_owner *owner, int *models)
 {
 	static const char *const colours[] = { "30;42", "30;46", "30;43", "30;45", "37;44", "30;102" };
@@ -21,7 +33,7 @@ static void add_owner(struct bar *bar, const struct top_owner *owner, int *model
 		add(bar, '#', "30;47", "system", owner->bytes);
 		return;
 	case TOP_FOREIGN:
-		add(bar, '%', "37;100", "others", owner->bytes);
+		add_others(bar, owner->bytes);
 		return;
 	case TOP_MODEL:
 		add(bar, index < 26 ? (char)('A' + index) : '+', colours[index % 6], owner->name, owner->bytes);

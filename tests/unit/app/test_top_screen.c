@@ -65,9 +65,10 @@ static int set_up(void **state)
 	json_object_set_new(embed, "last_used_at_ms", json_integer(INT64_C(1795991048000)));
 	take(top_take_models, "{s:[o,o,o,o,o]}", "models", chat, coder, embed, model("painter", "unloaded", 0, 0, 0),
 	     model("\xe5\xa3\xb0-a-very-long-name-of-a-speech-model", "failed", 0, 0, 0));
-	take(top_take_memory, "{s:[{s:I,s:I}], s:[o,o,o,o,o]}", "pools", "size_bytes", (json_int_t)(24 * GIB),
+	take(top_take_memory, "{s:[{s:I,s:I}], s:[o,o,o,o,o,o]}", "pools", "size_bytes", (json_int_t)(24 * GIB),
 	     "free_bytes", (json_int_t)(9 * GIB), "owners", owner("system", "baseline", 0, 1150 * MIB),
-	     owner("foreign", "other programs", 0, 210 * MIB), owner("instance", "chat", 5 * GIB, 4900 * MIB),
+	     owner("foreign", "firefox", 0, 150 * MIB), owner("foreign", "other programs", 0, 60 * MIB),
+	     owner("instance", "chat", 5 * GIB, 4900 * MIB),
 	     owner("instance", "coder", 3200 * MIB, 1 * GIB), owner("instance", "embed", 140 * MIB, 130 * MIB));
 	take(top_take_decisions, "{s:[o,o,o]}", "decisions",
 	     decision(3, "loading coder for a request: needs 3.12 GiB, 9.01 GiB free of 12.0 GiB allowed"),
