@@ -128,8 +128,8 @@ static void begin(struct sampler *sampler)
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)
 		sampler->sample.owner[i] = sampler->owners[i].owner;
-	/* Engines that are loaded have the processes that they had. */
-	sampler->sample.quick = sampler->pace == PACE_STEADY && sampler->until_all > 0;
+	/* Engines have the processes that they had; at an end it matters that none is left. */
+	sampler->sample.quick = sampler->pace != PACE_RELEASE && sampler->until_all > 0;
 	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;

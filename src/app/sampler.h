@@ -16,9 +16,10 @@
  * 10 s while nothing is loaded, 1 s while something is, 200 ms while a load or
  * an unload is in flight, and after an engine's end at 1, 2, 4 ... 50 ms until
  * its bytes were seen to come back, because the next load waits for exactly
- * that. While it is steady, all processes are looked at with every fifth sample,
- * else those that were found to be engines'. Where memory is short it is read oftener (sampler_within). The topology is read along: with every sample where a GPU holds memory,
- * else with every tenth, for its views are only shown.
+ * that. But for ends, all processes are looked at with every fifth sample, else
+ * those that were found to be engines'. Where memory is short it is read oftener
+ * (sampler_within). The topology is read along: with every sample where a GPU holds
+ * memory, else with every tenth, for its views are only shown.
  */
 struct sampler;
 struct uv_loop_s;
