@@ -214,7 +214,10 @@ static void change_catalogue(struct world *world, uint32_t model)
 		spec->slots = 1 + (uint32_t)rng_below(&world->rng, 4);
 		spec->flags ^= MODEL_PINNED;
 	}
+	/* What it was started with may not hold any more. */
+	spec->flags |= rng_below(&world->rng, 3) == 0 ? MODEL_RENEW : 0;
 	world_tell_model(world, model);
+	spec->flags &= ~(uint32_t)MODEL_RENEW;
 }
 
 void operator_acts(struct world *world)

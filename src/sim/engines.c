@@ -57,7 +57,8 @@ void engine_spawn(struct world *world, const struct action *action)
 			world_broken(world, "a second engine for model %u", action->model);
 	if (engine->state != ENGINE_NONE)
 		world_broken(world, "a spawn under a living name");
-	if (world->pressure != PRESSURE_NONE)
+	bool outside = model->spec.flags & MODEL_OUTSIDE; /* finding a server takes no room */
+	if (world->pressure != PRESSURE_NONE && !outside)
 		world_broken(world, "a load under pressure");
 	if (world->shutdown)
 		world_broken(world, "a load after the shutdown");
@@ -67,6 +68,7 @@ void engine_spawn(struct world *world, const struct action *action)
 		.sequence = action->instance_sequence,
 		.model = action->model,
 		.slots = action->slots,
+		.outside = outside,
 		.base = scaled(&model->spec.base, model->ratio),
 		.each = scaled(&model->spec.per_request, model->ratio),
 		.peak = scaled(&model->spec.peak, model->ratio),
@@ -99,6 +101,9 @@ void engine_stop(struct world *world, const struct action *action)
 	bool reserved = model->spec.flags & MODEL_RESERVATION;
 	bool pinned = model->pin_command ? model->pin_command > 0
 	                                 : model->spec.present && model->spec.flags & MODEL_PINNED;
+	/* Of what may have been something else when it was loaded nothing is said. */
+	if (engine->outside && model->spec.flags & MODEL_OUTSIDE && action->reason == REASON_ROOM)
+		world_broken(world, "a server of somebody else went for room");
 	if (running && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
 		world_broken(world, "running requests ended for room");
 	if (pinned && !reserved && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))

@@ -55,6 +55,15 @@ static void reserve(struct model_spec *spec)
 	spec->peak = spec->base;
 }
 
+/* A server that we do not run, on another machine: it takes nothing here. */
+static void be_outside(struct model_spec *spec)
+{
+	const struct amount nothing = { 0 };
+
+	spec->flags = (spec->flags & (MODEL_AUTOLOAD | MODEL_PRELOAD)) | MODEL_OUTSIDE;
+	spec->base = spec->per_request = spec->peak = spec->lower = nothing;
+}
+
 void world_draw_model(struct world *world, uint32_t index)
 {
 	struct sim_model *model = &world->model[index];
@@ -96,6 +105,8 @@ void world_draw_model(struct world *world, uint32_t index)
 			spec->flags |= rare[i].flag;
 	if (world->machine.policy == POLICY_COTENANT && !unknown && rng_below(&world->rng, 10) == 0)
 		reserve(spec);
+	else if (rng_below(&world->rng, 12) == 0)
+		be_outside(spec);
 	if (rng_below(&world->rng, 8) == 0)
 		spec->flags &= ~(uint32_t)MODEL_AUTOLOAD;
 	if (rng_below(&world->rng, 3) == 0)

@@ -216,7 +216,7 @@ static void check_room(struct world *world)
 			world_broken(world, "a load beyond the room of pool %u: %lld held, %lld foreign",
 			             pool, (long long)view.held_bytes, (long long)view.foreign_bytes);
 	}
-	bool unknown = world->model[world->spawned_model].spec.flags & MODEL_MEASURE_FIRST;
+	bool unknown = world->model[world->spawned_model].spec.flags & (MODEL_MEASURE_FIRST | MODEL_OUTSIDE);
 	if (held > world->machine.limit_bytes && !unknown)
 		world_broken(world, "a load beyond the limit: %lld held", (long long)held);
 }

@@ -61,6 +61,7 @@ struct sim_engine {
 	uint64_t sequence;
 	uint32_t model;
 	uint32_t slots;
+	bool outside;
 	uint32_t running;
 	uint32_t permille;
 	bool hangs;
