@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "core/arbiter.h"
 #include "engine/estimate_params.h"
+#include "engine/own_word.h"
 
 /*
  * Two files are the same model where device, inode, size and time of change
@@ -217,6 +218,12 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 		e->upper_bytes = correction->upper99_bytes;
 	if (correction->is_conformal)
 		e->sigma_bytes = (correction->upper_bytes - correction->best_bytes) * 100 / 165;
+	use_estimate(row, row->spec.context_tokens);
+}
+
+void catalogue_take_word(struct catalogue_row *row, const struct own_word *word)
+{
+	own_word_use(word, &row->estimate);
 	use_estimate(row, row->spec.context_tokens);
 }
 

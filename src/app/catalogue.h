@@ -24,9 +24,12 @@
  *
  * Row i belongs to conf->models[i], and i is the arbiter's index of the model.
  */
+struct own_word;
+
 struct catalogue_row {
 	struct model_spec spec;
 	struct correction_keys keys; /* what was learned of such a load is found by */
+	bool asked;               /* its engine was asked what it takes */
 	struct formula_parts formula; /* the estimate before anything corrected it */
 	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
 	int64_t file_bytes;       /* of the file named; 0 where there is none */
@@ -56,6 +59,8 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
                        struct catalogue_row *row);
 /* Take over what earlier loads taught of such a model; nothing where they taught nothing. */
 void catalogue_correct(struct catalogue_row *row, const struct correction *correction);
+/* The engine's own word in the place of the formulas'. */
+void catalogue_take_word(struct catalogue_row *row, const struct own_word *word);
 /* Its load takes at least so much. */
 void catalogue_raise(struct catalogue_row *row, int64_t peak_bytes);
 void catalogue_release(struct catalogue *catalogue);

@@ -231,7 +231,8 @@ int estimate_ask_engine(const struct cli_args *args, const char *path, const str
 		.device = (char *)(params->gpu_layers == 0 ? "cpu" : params->gpu_layers < 0 ? "gpu" : "auto"),
 		.args = { flags.items, flags.count },
 	};
-	int code = own_word_ask(&model, context, slots, out->is_encoder, OWN_WORD_DEADLINE_MS, &word, err);
+	int code = own_word_ask(&model, context, slots, out->is_encoder, OWN_WORD_DEADLINE_MS, NULL,
+	                        &word, err);
 	words_release(&flags);
 	if (code == 0)
 		own_word_use(&word, out);

@@ -47,6 +47,7 @@ struct instance_row {
 	double speed;                       /* tokens a second, smoothed; 0 = not known */
 	bool woke;                          /* the machine slept since its speed was known */
 	int oom_score_adj;                  /* as it was last set */
+	bool stop_wanted;                   /* before it was started: its engine is asked what it takes */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	struct kept_talk *kept;             /* NULL: its KV does not follow use */
@@ -147,6 +148,7 @@ struct shell {
 	enum sampler_pace pace;
 	struct recorder *recorder;
 	struct learning *learning;
+	struct asking *askings;   /* engines that are asked what they will take */
 
 	uv_prepare_t prepare;
 	uv_check_t check;
@@ -213,6 +215,14 @@ void shell_look_outside(struct shell *shell); /* for those that the configuratio
 void shell_outside_lost(struct shell *shell, uint32_t model);
 bool shell_outside_is_up(const struct shell *shell, uint32_t model);
 void shell_close_outside(struct shell *shell);
+
+/* shell_actions.c: start the engine of a spawn action; it ended, or never began. */
+void shell_spawn(struct shell *shell, const struct action *action);
+void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
+/* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
+bool shell_ask_engine(struct shell *shell, const struct action *action);
+/* Of that load, or with NULL of all: soon over, without a word. */
+void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
 
 /* shell_learning.c: what loads teach the estimates, kept over lives of the daemon. */
 struct calibration;

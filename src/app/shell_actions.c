@@ -25,7 +25,6 @@ static void spawn(struct shell *shell, const struct action *action)
 {
 	const struct conf_model *model = &shell->conf->models[action->model];
 	struct instance_row *row = &shell->instances[action->instance.index];
-	struct err err = { 0 };
 
 	if (action->instance.index >= shell->instances_used)
 		shell->instances_used = action->instance.index + 1;
@@ -40,6 +39,24 @@ static void spawn(struct shell *shell, const struct action *action)
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));
 	shell->last_error[action->model][0] = '\0';
+	if (!shell_ask_engine(shell, action))
+		shell_spawn(shell, action);
+}
+
+void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail)
+{
+	struct instance_row *row = shell_instance(shell, instance);
+
+	if (row)
+		row->gone = true;
+	push_exited(shell, instance, fail, false);
+}
+
+void shell_spawn(struct shell *shell, const struct action *action)
+{
+	const struct conf_model *model = &shell->conf->models[action->model];
+	struct instance_row *row = &shell->instances[action->instance.index];
+	struct err err = { 0 };
 	const struct catalogue_row *known = &shell->catalogue.rows[action->model];
 	int code = supervisor_spawn(shell->supervisor,
 	                            &(struct spawn_order){
@@ -155,6 +172,16 @@ static void note_stall(struct shell *shell, const struct action *action)
 	log_warn("%s: %s", model->name, shell->last_error[action->model]);
 }
 
+static void want_stop(struct shell *shell, struct id instance)
+{
+	struct instance_row *row = shell_instance(shell, instance);
+
+	if (!row)
+		return;
+	row->stop_wanted = true;
+	shell_give_up_asking(shell, row);
+}
+
 void shell_carry_out(struct shell *shell, const struct action *action)
 {
 	switch ((enum action_type)action->type) {
@@ -162,11 +189,13 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		spawn(shell, action);
 		break;
 	case ACTION_STOP:
+		want_stop(shell, action->instance);
 		gateway_forget_instance(shell->gateway, action->instance);
 		supervisor_stop(shell->supervisor, action->instance);
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
+		want_stop(shell, action->instance);
 		if (action->reason == REASON_STALLED)
 			note_stall(shell, action);
 		gateway_forget_instance(shell->gateway, action->instance);

@@ -449,6 +449,7 @@ static bool any_engine_left(const struct shell *shell)
  * stops. */
 void shell_close(struct shell *shell)
 {
+	shell_give_up_asking(shell, NULL);
 	if (shell->phase == PHASE_CLOSING)
 		return;
 	shell->phase = PHASE_CLOSING;

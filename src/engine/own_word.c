@@ -14,7 +14,7 @@
 
 #include "engine/adapter.h"
 
-enum { LINE_BYTES = 512, READ_BYTES = 4096, TOLD_MOST = 4 << 20 };
+enum { LINE_BYTES = 512, READ_BYTES = 4096, LOOK_MS = 100, TOLD_MOST = 4 << 20 };
 
 /* ---- the table ---- */
 
@@ -161,7 +161,7 @@ static bool hear(struct listener *listener, const char *bytes, size_t count, str
 	return false;
 }
 
-static int listen_to(int fd, int deadline_ms, struct own_word *out, struct err *err)
+static int listen_to(int fd, int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err)
 {
 	struct listener listener = { .length = 0 };
 	int64_t end = clock_ms() + deadline_ms;
@@ -170,8 +170,10 @@ static int listen_to(int fd, int deadline_ms, struct own_word *out, struct err *
 	for (;;) {
 		struct pollfd poller = { .fd = fd, .events = POLLIN };
 		int64_t left = end - clock_ms();
-		int ready = left > 0 ? poll(&poller, 1, (int)left) : 0;
-		if (ready < 0 && errno == EINTR)
+		int ready = left > 0 ? poll(&poller, 1, left < LOOK_MS ? (int)left : LOOK_MS) : 0;
+		if (given_up && atomic_load(given_up))
+			return err_set(err, -ECANCELED, "nobody waits for the engine's word any more");
+		if ((ready < 0 && errno == EINTR) || (ready == 0 && left > LOOK_MS))
 			continue;
 		if (ready <= 0)
 			return err_set(err, -ETIMEDOUT, "the engine did not tell what it takes within %d s",
@@ -187,7 +189,8 @@ static int listen_to(int fd, int deadline_ms, struct own_word *out, struct err *
 	}
 }
 
-static int converse(const struct launch *launch, int deadline_ms, struct own_word *out, struct err *err)
+static int converse(const struct launch *launch, int deadline_ms, const atomic_bool *given_up,
+                    struct own_word *out, struct err *err)
 {
 	pid_t pid = 0;
 	int fd = -1;
@@ -195,7 +198,7 @@ static int converse(const struct launch *launch, int deadline_ms, struct own_wor
 
 	if (code < 0)
 		return code;
-	code = listen_to(fd, deadline_ms, out, err);
+	code = listen_to(fd, deadline_ms, given_up, out, err);
 	kill(-pid, SIGKILL);
 	close(fd);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -204,7 +207,7 @@ static int converse(const struct launch *launch, int deadline_ms, struct own_wor
 }
 
 int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots, bool is_encoder,
-                 int deadline_ms, struct own_word *out, struct err *err)
+                 int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err)
 {
 	/* It listens before it looks at the model: where nobody else comes. */
 	char folder[] = "/tmp/cotenant-asks-XXXXXX";
@@ -233,7 +236,7 @@ int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t
 	words_add(&launch.argv, "on");
 	words_add(&launch.argv, "-lv");
 	words_add(&launch.argv, "4");
-	code = converse(&launch, deadline_ms, out, err);
+	code = converse(&launch, deadline_ms, given_up, out, err);
 	launch_release(&launch);
 	unlink(nowhere.path);
 	rmdir(folder);

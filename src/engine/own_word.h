@@ -1,6 +1,7 @@
 #ifndef ENGINE_OWN_WORD_H
 #define ENGINE_OWN_WORD_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -31,10 +32,10 @@ enum { OWN_WORD_DEADLINE_MS = 30000 };
 
 /*
  * 0; -ETIMEDOUT, -ENOEXEC where the program cannot be started, -ENODATA where it ended
- * or went on without telling; each with a text. `context_tokens` is per conversation.
+ * or went on without telling, -ECANCELED soon after `given_up` (may be NULL) turned true; each with a text. `context_tokens` is per conversation.
  */
 int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots, bool is_encoder,
-                 int deadline_ms, struct own_word *out, struct err *err);
+                 int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err);
 
 /* Read one line of its log into `out`; true where the table is complete. */
 bool own_word_line(struct own_word *out, struct str line);

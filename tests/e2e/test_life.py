@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from harness import (Stream, alive, ask, chat, children_of, content, engine_pids, fake, in_threads, kill, models, real,
+from harness import (MIB, MODELS, Stream, alive, ask, chat, children_of, content, engine_pids, fake, in_threads, kill, models, real,
                      wait_for, wait_state)
 
 
@@ -106,6 +106,38 @@ def test_a_port_in_use_is_named(start):
     second = start({"a": real("alpha.gguf")}, listen=f"127.0.0.1:{first.port}", wait=False)
     assert second.process.wait(10) == 1
     assert str(first.port) in second.tail()
+
+
+def unknown(tmp_path, **more):
+    """A model of an architecture that nobody has described, served by the stand-in."""
+    whole = (MODELS / "tiny.gguf").read_bytes()
+    (tmp_path / "strange.gguf").write_bytes(whole.replace(b"llama", b"wondr"))
+    entry = {**fake(**more), "file": str(tmp_path / "strange.gguf"), "kv": "fixed"}
+    del entry["footprint"]
+    return entry
+
+
+def test_an_engine_is_asked_what_an_unknown_model_takes(start, tmp_path):
+    daemon = start({"a": unknown(tmp_path)})
+    before = ask(daemon, "GET", "/api/v1/models/a").json
+    assert before["estimate_source"] == "formula" and "unknown-architecture" in before["estimate"]["flags"]
+    assert chat(daemon, "a").status == 200
+    after = ask(daemon, "GET", "/api/v1/models/a").json
+    assert after["estimate_source"] == "engine"
+    assert after["estimate"]["pools"]["host"]["compute_bytes"] == 7 * MIB
+    daemon.model("a", "unload")
+    assert chat(daemon, "a").status == 200
+
+
+def test_a_load_is_ended_while_its_engine_is_asked(start, tmp_path):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 20\n")
+    slow.chmod(0o700)
+    daemon = start({"a": unknown(tmp_path)}, engines={"fake": {"kind": "llama-server", "path": str(slow)}})
+    thread = threading.Thread(target=lambda: daemon.model("a", "load"), daemon=True)
+    thread.start()
+    wait_state(daemon, "a", "loading")
+    assert daemon.stop(10) == 0
 
 
 def test_what_loads_taught_corrects_estimates_after_a_restart(start):

@@ -537,6 +537,18 @@ static void load(void)
 	pause_ms(options.load_ms - options.load_ms / 2);
 }
 
+/* Asked to fit itself to the machine it tells what it would take, as llama-server does. */
+static void tell_memory(int argc, char **argv)
+{
+	bool fits = false;
+
+	for (int i = 1; i + 1 < argc; i++)
+		if (strcmp(argv[i], "--fit") == 0)
+			fits = strcmp(argv[i + 1], "on") == 0;
+	if (fits)
+		fprintf(stderr, "x memory_breakdown_print: |   - Host |  77 = 60 + 10 + 7 |\nx projected to use 77 MiB\n");
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction term = { .sa_handler = on_term };
@@ -547,6 +559,7 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &term, NULL);
 	sigaction(SIGINT, &term, NULL);
 	fprintf(stderr, "fake_engine: starting\n");
+	tell_memory(argc, argv);
 	if (options.fork_child && fork() == 0) {
 		setsid();
 		for (;;)

@@ -70,9 +70,9 @@ static void no_answer_is_told(void **state)
 		                    .kv_type = (char *)"f16", .device = (char *)"cpu" };
 	(void)state;
 	model.engine_path = (char *)"/nonexistent/llama-server";
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 1000, &word, &err), -ENOEXEC);
+	assert_int_equal(own_word_ask(&model, 2048, 1, false, 1000, NULL, &word, &err), -ENOEXEC);
 	model.engine_path = (char *)"/bin/true";
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 10000, &word, &err), -ENODATA);
+	assert_int_equal(own_word_ask(&model, 2048, 1, false, 10000, NULL, &word, &err), -ENODATA);
 	char silent[] = "/tmp/test-own-word-XXXXXX";
 	int fd = mkstemp(silent);
 	static const char script[] = "#!/bin/sh\nexec sleep 60\n";
@@ -80,7 +80,9 @@ static void no_answer_is_told(void **state)
 	assert_int_equal(fchmod(fd, 0700), 0);
 	close(fd);
 	model.engine_path = silent;
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 200, &word, &err), -ETIMEDOUT);
+	assert_int_equal(own_word_ask(&model, 2048, 1, false, 200, NULL, &word, &err), -ETIMEDOUT);
+	atomic_bool given_up = true;
+	assert_int_equal(own_word_ask(&model, 2048, 1, false, 60000, &given_up, &word, &err), -ECANCELED);
 	unlink(silent);
 }
 
