@@ -37,12 +37,12 @@ def in_use(daemon):
             sum(row["measured_bytes"] for row in memory["owners"] if row["kind"] == "instance"))
 
 
-def settled(daemon, ours):
+def settled(daemon):
     """Until two samples in a row say the same within 1 MiB."""
     last = in_use(daemon)
     for _ in range(30):
         now = in_use(daemon)
-        if abs(now[0] - last[0]) < MIB and abs(now[1] - last[1]) < MIB and (ours or now[1] == 0):
+        if abs(now[0] - last[0]) < MIB and abs(now[1] - last[1]) < MIB:
             return now
         last = now
     return last
@@ -79,9 +79,10 @@ def use(daemon, names):
 
 
 def cycle(daemon, names):
-    empty = settled(daemon, False)[0]
+    # Nothing is loaded: the sample that showed the last release is the newest.
+    empty = daemon.get("/api/v1/memory")["pools"][0]["unreclaimable_bytes"]
     use(daemon, names)
-    full, measured = settled(daemon, True)
+    full, measured = settled(daemon)
     before = len(decisions(daemon, "released"))
     for name in names:
         assert daemon.model(name, "unload")[0] == 200
@@ -105,11 +106,10 @@ def judge(rows):
     levels = {}
     levels["attributed"] = all(abs(row["error"]) <= max(64 * MIB, 0.02 * row["change"]) for row in rows)
     releases = sorted(ms for row in rows for ms in row["release_ms"])
-    # Where the processor is shared with others the latest ones tell of them.
-    share = 0.95 if os.environ.get("QUIET") else 0.5
     levels["release_ms"] = {name: releases[int(len(releases) * part)] for name, part in
                             (("median", 0.5), ("p95", 0.95), ("latest", 0.9999))}
-    levels["released"] = releases[int(len(releases) * share)] <= LATEST_MS
+    if os.environ.get("QUIET"):  # else they tell of those that the processor is shared with
+        levels["released"] = releases[int(len(releases) * 0.95)] <= LATEST_MS
     if len(rows) > 4:
         kept = rows[min(len(rows) // 2, 25):]  # the first ones fill caches, rings and logs' tails
         for what in ("empty", "group"):
