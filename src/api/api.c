@@ -47,6 +47,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/plan", CONF_ROLE_USE, handle_plan },
 	{ "GET", "/api/v1/why/{}", CONF_ROLE_USE, handle_why },
 	{ "GET", "/api/v1/decisions", CONF_ROLE_USE, handle_decisions },
+	{ "GET", "/api/v1/conversations", CONF_ROLE_USE, handle_conversations },
 	{ "GET", "/api/v1/requests", CONF_ROLE_USE, handle_requests },
 	{ "GET", "/api/v1/requests/{}", CONF_ROLE_USE, handle_request },
 	{ "DELETE", "/api/v1/requests/{}", CONF_ROLE_ADMIN, handle_cancel },

@@ -43,6 +43,14 @@ struct api_now {
 	bool draining;             /* the daemon is going down */
 };
 
+struct conversation_view {
+	uint32_t model;
+	uint64_t conversation; /* 0 = not known */
+	int slot;              /* -1: in a file */
+	int64_t tokens, bytes;
+	int64_t saved_at_us;   /* CLOCK_BOOTTIME */
+};
+
 /* What the shell gives. Every function runs on the loop's thread but post(), which any thread may call. */
 struct api_host {
 	void *ctx;
@@ -94,6 +102,9 @@ struct api_host {
 	const char *(*not_lazy)(void *ctx, uint32_t model);
 	/* Optional. What is wrong with the model's file or program, so that it cannot be loaded as it is; "" = nothing. */
 	const char *(*fault)(void *ctx, uint32_t model);
+	/* Optional. Those that engines hold, then those in files. */
+	void (*conversations)(void *ctx, void (*each)(void *each_ctx, const struct conversation_view *view),
+	                      void *each_ctx);
 };
 
 struct api_options {

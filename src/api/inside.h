@@ -37,6 +37,7 @@ api_handler handle_logs;                                                  /* log
 api_handler handle_load, handle_unload, handle_stop, handle_pin, handle_unpin; /* command.c */
 api_handler handle_eject, handle_eject_all, handle_eject_named, handle_load_named; /* eject.c */
 api_handler handle_plan, handle_why, handle_decisions;                    /* why.c */
+api_handler handle_conversations;                                         /* conversations.c */
 api_handler handle_requests, handle_request, handle_cancel;               /* requests.c */
 api_handler handle_events;                                                /* events.c */
 api_handler handle_history;                                               /* history.c */

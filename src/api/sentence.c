@@ -282,7 +282,7 @@ static const char *phrase_before(enum decision_kind kind)
 		[DECISION_LOAD] = "loading ",
 		[DECISION_UNLOAD] = "unloading ",
 		[DECISION_GROW] = "growing the context of ",
-		[DECISION_SHRINK] = "shrinking the context of ",
+		[DECISION_SHRINK] = "giving up idle conversations of ",
 		[DECISION_WARM] = "warming the file of ",
 	};
 	return texts[kind] ? texts[kind] : "";

@@ -94,6 +94,8 @@ struct shell {
 	struct room_facts room_facts;
 	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
 	char lazy_library[DIR_PATH_MAX], lazy_missing[200]; /* the preload library, or why there is none */
+	struct saved *saved;      /* conversations in files */
+	uint64_t *conversation_of; /* by the ticket's index */
 	char save_dir[DIR_PATH_MAX + 16]; /* where engines save conversations; ours, emptied at the start */
 
 	struct arbiter *arbiter;
@@ -239,7 +241,17 @@ void shell_ground(struct shell *shell, struct catalogue_ground *out); /* valid a
 /* What a request may come to take, as far as its body tells; zero where the model has no such KV. */
 void shell_need(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out);
 void shell_kept_begin(struct shell *shell, struct instance_row *row); /* spawned */
-void shell_kept_ask(struct shell *shell, struct id instance);         /* ready, or a request ended there */
+void shell_kept_ask(struct shell *shell, struct id instance);         /* ready */
+void shell_kept_ended(struct shell *shell, struct id instance, uint64_t conversation, int64_t tokens);
+/* ACTION_DISCARD: EVENT_CONVERSATION_ERASED follows. */
+void shell_kept_discard(struct shell *shell, struct id instance);
+/* True: what is to be kept is saved first, then it is stopped. */
+bool shell_kept_stop(struct shell *shell, struct id instance);
+/* True: the request's conversation is brought back first, then it is dispatched. */
+bool shell_kept_restore(struct shell *shell, const struct action *dispatch);
+struct conversation_view;
+void shell_each_conversation(void *ctx, void (*each)(void *each_ctx, const struct conversation_view *view),
+                             void *each_ctx);
 void shell_kept_end(struct instance_row *row);
 
 /* shell_samples.c */

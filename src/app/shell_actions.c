@@ -188,10 +188,14 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_SPAWN:
 		spawn(shell, action);
 		break;
+	case ACTION_DISCARD:
+		shell_kept_discard(shell, action->instance);
+		break;
 	case ACTION_STOP:
 		want_stop(shell, action->instance);
 		gateway_forget_instance(shell->gateway, action->instance);
-		supervisor_stop(shell->supervisor, action->instance);
+		if (!shell_kept_stop(shell, action->instance))
+			supervisor_stop(shell->supervisor, action->instance);
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
@@ -202,6 +206,9 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		supervisor_kill(shell->supervisor, action->instance);
 		break;
 	case ACTION_DISPATCH:
+		if (!shell_kept_restore(shell, action))
+			ticket_verdict(shell->tickets, action);
+		break;
 	case ACTION_CANCEL:
 	case ACTION_REJECT:
 	case ACTION_DONE:
@@ -228,7 +235,6 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_SHRINK:
 	case ACTION_SOFT_RECLAIM:
 	case ACTION_SAVE:
-	case ACTION_DISCARD:
 	case ACTION_RESTORE:
 	case ACTION_GRANT:
 	case ACTION_DENY:

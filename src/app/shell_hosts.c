@@ -24,6 +24,7 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 
 	event.arrived.request = ticket;
 	event.arrived.spec = *spec;
+	shell->conversation_of[ticket.index] = spec->conversation;
 	shell_push(shell, &event);
 }
 
@@ -89,8 +90,9 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 		push_answered(shell, end);
 	else if (!id_is_none(end->ticket))
 		push_request_end(shell, EVENT_REQUEST_GONE, end->ticket, end->fail);
-	if (end->dispatched && end->model != MODEL_NONE)
-		shell_kept_ask(shell, instance_of(shell, end->model));
+	if (end->dispatched && end->model != MODEL_NONE && !id_is_none(end->ticket))
+		shell_kept_ended(shell, instance_of(shell, end->model), shell->conversation_of[end->ticket.index],
+		                 end->tokens_in + end->tokens_out);
 	api_on_request_end(shell->api, end);
 	if (end->dispatched && !end->fail)
 		shell_note_speed(shell, end->model, end->tokens_out, end->decode_us);
@@ -442,6 +444,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.estimate = api_estimate,
 		.not_lazy = api_not_lazy,
 		.fault = api_fault,
+		.conversations = shell_each_conversation,
 		.gateway = api_gateway,
 		.now = api_now,
 		.sequence = sequence,

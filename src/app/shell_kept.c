@@ -9,21 +9,34 @@
  */
 #include "app/shell.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/dirs.h"
+#include "app/saved.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/conversations.h"
 #include "engine/preload.h"
 
-enum { TEMPLATE_TOKENS = 256 }; /* what a chat template puts around the words */
+enum { RECENT_MAX = 16, TEMPLATE_TOKENS = 256 }; /* what a chat template puts around the words */
+
+/* A dispatched request whose conversation is brought back first. */
+struct restoring {
+	struct kept_talk *kept;
+	struct conversations_talk *talk;
+	struct action dispatch;
+	uint64_t conversation;
+	struct restoring *next;
+};
+
+struct ended {
+	uint64_t conversation;
+	int64_t tokens; /* of prompt and answer; 0 = not told */
+};
 
 struct kept_talk {
 	struct shell *shell;
@@ -38,6 +51,15 @@ struct kept_talk {
 	uint32_t slots;
 	int64_t most_tokens[SLOTS_TOLD_MAX]; /* since the last discard */
 	int64_t tokens;
+	uint32_t recent_count;    /* requests that ended since the slots were read */
+	struct ended recent[RECENT_MAX];
+	uint64_t conversation[SLOTS_TOLD_MAX]; /* that each slot holds; 0 = not known */
+	int64_t held_tokens[SLOTS_TOLD_MAX];
+	int64_t task[SLOTS_TOLD_MAX];
+	bool clearing;            /* `talk` gives them up */
+	bool clear_asked;         /* ... for the arbiter */
+	bool stop_then;           /* ... and then the engine is to end */
+	struct restoring *restoring;
 };
 
 /* ---- what a request may take ---- */
@@ -61,19 +83,6 @@ void shell_need(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_t
 
 /* ---- the library, the folder ---- */
 
-/* Files of engines that are gone: nobody will read them again. */
-static void empty_folder(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			unlinkat(dirfd(dir), entry->d_name, 0);
-	if (dir)
-		closedir(dir);
-}
-
 void shell_find_lazy(struct shell *shell)
 {
 	struct err err = { 0 };
@@ -84,7 +93,10 @@ void shell_find_lazy(struct shell *shell)
 		shell->lazy_library[0] = '\0';
 		str_copy(shell->lazy_missing, sizeof(shell->lazy_missing), str_from(err.text));
 	}
-	empty_folder(shell->save_dir);
+	saved_empty(shell->save_dir);
+	shell->saved = xcalloc(1, sizeof(*shell->saved));
+	shell->saved->folder = shell->save_dir;
+	shell->conversation_of = xcalloc(shell->limits.requests, sizeof(*shell->conversation_of));
 }
 
 void shell_ground(struct shell *shell, struct catalogue_ground *out)
@@ -166,46 +178,302 @@ static void check_effect(struct kept_talk *kept, const struct conversations_told
 
 static void ask(struct kept_talk *kept);
 
+/* Whose tokens a slot holds that ran something new: the ended request that is nearest in tokens. */
+static uint64_t take_nearest(struct kept_talk *kept, int64_t tokens, bool only)
+{
+	uint32_t best = RECENT_MAX;
+	int64_t least = INT64_MAX;
+
+	for (uint32_t i = 0; i < kept->recent_count; i++) {
+		int64_t off = kept->recent[i].tokens - tokens;
+		off = off < 0 ? -off : off;
+		if (!only && !kept->recent[i].tokens)
+			continue; /* there are several, and nobody told how long this one was */
+		if (off < least) {
+			least = off;
+			best = i;
+		}
+	}
+	/* An answer's last token is not in the cache; templates differ by a few. */
+	if (best == RECENT_MAX || (!only && least > 8))
+		return 0;
+	uint64_t conversation = kept->recent[best].conversation;
+	kept->recent[best] = kept->recent[--kept->recent_count];
+	return conversation;
+}
+
+static void take_slots(struct kept_talk *kept, const struct slots_told *slots)
+{
+	uint32_t changed = 0;
+
+	kept->slots = slots->count;
+	kept->tokens = 0;
+	for (uint32_t i = 0; i < slots->count; i++)
+		changed += slots->slot[i].task != kept->task[i] && !slots->slot[i].busy;
+	bool only = changed == 1 && kept->recent_count == 1;
+	for (uint32_t i = 0; i < slots->count; i++) {
+		const struct slot_told *slot = &slots->slot[i];
+		kept->tokens += slot->tokens;
+		kept->held_tokens[i] = slot->tokens;
+		if (slot->tokens > kept->most_tokens[i])
+			kept->most_tokens[i] = slot->tokens;
+		if (slot->task == kept->task[i] || slot->busy)
+			continue;
+		kept->task[i] = slot->task;
+		kept->conversation[i] = take_nearest(kept, slot->tokens, only);
+	}
+}
+
 static void on_told(void *ctx, const struct conversations_told *told)
 {
 	struct kept_talk *kept = ctx;
 
 	kept->talk = NULL;
 	if (told->error == 0) {
-		kept->slots = told->slots.count;
-		kept->tokens = 0;
-		for (uint32_t i = 0; i < told->slots.count; i++) {
-			int64_t tokens = told->slots.slot[i].tokens;
-			kept->tokens += tokens;
-			if (tokens > kept->most_tokens[i])
-				kept->most_tokens[i] = tokens;
-		}
+		take_slots(kept, &told->slots);
 		if (!kept->checked)
 			check_effect(kept, told);
 	}
 	bool settled = kept->ended == kept->ended_when_asked;
+	if (settled)
+		kept->recent_count = 0;
 	push_held(kept, told->error == 0 ? told : NULL);
 	if (!settled)
 		ask(kept);
 }
 
-static void ask(struct kept_talk *kept)
+static bool reach(const struct kept_talk *kept, struct conversations_order *order)
 {
 	struct supervisor *supervisor = kept->shell->supervisor;
-	struct conversations_order order = {
-		.loop = &kept->shell->loop,
-		.work = CONVERSATIONS_READ,
-		.ctx = kept,
-		.done = on_told,
-	};
+
+	order->loop = &kept->shell->loop;
+	return supervisor_endpoint(supervisor, kept->instance, &order->endpoint) &&
+	       supervisor_lazy_socket(supervisor, kept->instance, order->lazy_socket);
+}
+
+static void ask(struct kept_talk *kept)
+{
+	struct conversations_order order = { .work = CONVERSATIONS_READ, .ctx = kept, .done = on_told };
 
 	if (kept->talk)
 		return;
 	kept->ended_when_asked = kept->ended;
-	if (!supervisor_endpoint(supervisor, kept->instance, &order.endpoint) ||
-	    !supervisor_lazy_socket(supervisor, kept->instance, order.lazy_socket))
-		return;
+	if (reach(kept, &order))
+		kept->talk = conversations_start(&order);
+}
+
+/* ---- giving up ---- */
+
+static void push_erased(struct kept_talk *kept, bool failed, int64_t saved_bytes)
+{
+	struct event event = shell_event(EVENT_CONVERSATION_ERASED);
+
+	event.erased.instance = kept->instance;
+	event.erased.failed = failed;
+	event.erased.saved_bytes = saved_bytes;
+	shell_push(kept->shell, &event);
+}
+
+static void keep_saved(struct kept_talk *kept, const struct conversations_told *told)
+{
+	const struct conf_model *model = &kept->shell->conf->models[kept->model];
+
+	for (uint32_t i = 0; i < kept->slots; i++) {
+		struct saved_conversation entry = {
+			.model = kept->model,
+			.conversation = kept->conversation[i],
+			.tokens = kept->held_tokens[i],
+			.bytes = kept->held_tokens[i] * kept->shape.token_bytes,
+			.at_us = shell_now_us(),
+		};
+		if (!(told->saved >> i & 1))
+			continue;
+		saved_name(kept->model, entry.conversation, entry.file);
+		saved_put(kept->shell->saved, &entry, model->kv_keep_bytes);
+	}
+}
+
+static void on_cleared(void *ctx, const struct conversations_told *told)
+{
+	struct kept_talk *kept = ctx;
+	const char *name = kept->shell->conf->models[kept->model].name;
+
+	kept->talk = NULL;
+	kept->clearing = false;
+	keep_saved(kept, told);
+	if (told->error) {
+		log_warn("%s: its conversations stay in memory: %s", name, told->text);
+	} else {
+		log_info("%s: %lld tokens of idle conversations given up, %lld of them saved, in %lld ms", name,
+		         (long long)kept->tokens, (long long)told->saved_tokens,
+		         (long long)told->took_us / 1000);
+		memset(kept->most_tokens, 0, sizeof(kept->most_tokens));
+		memset(kept->held_tokens, 0, sizeof(kept->held_tokens));
+		memset(kept->conversation, 0, sizeof(kept->conversation));
+		kept->tokens = 0;
+	}
+	if (kept->clear_asked)
+		push_erased(kept, told->error != 0, told->saved_bytes);
+	kept->clear_asked = false;
+	if (kept->stop_then)
+		supervisor_stop(kept->shell->supervisor, kept->instance);
+	else if (told->error)
+		ask(kept);
+}
+
+/* Names for those that are known and may be kept. */
+static void name_files(const struct kept_talk *kept, struct conversations_order *order)
+{
+	int64_t left = kept->shell->conf->models[kept->model].kv_keep_bytes;
+
+	for (uint32_t i = 0; i < kept->slots; i++) {
+		int64_t bytes = kept->held_tokens[i] * kept->shape.token_bytes;
+		if (!kept->conversation[i] || bytes > left)
+			continue;
+		left -= bytes;
+		saved_name(kept->model, kept->conversation[i], order->file[i]);
+	}
+}
+
+static bool clear(struct kept_talk *kept)
+{
+	struct conversations_order order = { .work = CONVERSATIONS_CLEAR, .ctx = kept, .done = on_cleared };
+
+	if (kept->clearing)
+		return true;
+	if (!reach(kept, &order))
+		return false;
+	if (kept->talk)
+		conversations_cancel(kept->talk); /* what it would tell is about to change */
+	name_files(kept, &order);
+	kept->clearing = true;
 	kept->talk = conversations_start(&order);
+	return true;
+}
+
+void shell_kept_discard(struct shell *shell, struct id instance)
+{
+	struct instance_row *row = shell_instance(shell, instance);
+
+	if (!row || !row->kept)
+		return;
+	row->kept->clear_asked = true;
+	if (!clear(row->kept)) {
+		row->kept->clear_asked = false;
+		push_erased(row->kept, true, 0);
+	}
+}
+
+bool shell_kept_stop(struct shell *shell, struct id instance)
+{
+	struct instance_row *row = shell_instance(shell, instance);
+
+	if (!row || !row->kept || shell->phase != PHASE_SERVING || !row->kept->tokens ||
+	    !shell->conf->models[row->model].kv_keep_bytes)
+		return false;
+	row->kept->stop_then = true;
+	return clear(row->kept);
+}
+
+/* ---- bringing back ---- */
+
+static void unlink_restoring(const struct restoring *restoring)
+{
+	struct restoring **at = &restoring->kept->restoring;
+
+	while (*at != restoring)
+		at = &(*at)->next;
+	*at = restoring->next;
+}
+
+/* Restored or not, the request goes on: at worst its prompt is read from the start. */
+static void on_restored(void *ctx, const struct conversations_told *told)
+{
+	struct restoring *restoring = ctx;
+	struct kept_talk *kept = restoring->kept;
+	struct shell *shell = kept->shell;
+
+	if (told->error)
+		log_warn("%s: a saved conversation was not brought back: %s",
+		         shell->conf->models[kept->model].name, told->text);
+	else
+		log_info("%s: a saved conversation of %lld tokens was brought back in %lld ms",
+		         shell->conf->models[kept->model].name, (long long)told->restored_tokens,
+		         (long long)told->took_us / 1000);
+	saved_drop(shell->saved, kept->model, restoring->conversation);
+	unlink_restoring(restoring);
+	ticket_verdict(shell->tickets, &restoring->dispatch);
+	free(restoring);
+}
+
+bool shell_kept_restore(struct shell *shell, const struct action *dispatch)
+{
+	struct instance_row *row = shell_instance(shell, dispatch->instance);
+	struct conversations_order order = { .work = CONVERSATIONS_RESTORE, .done = on_restored };
+	uint64_t conversation = shell->conversation_of[dispatch->request.index];
+
+	if (!row || !row->kept || !conversation)
+		return false;
+	const struct saved_conversation *saved = saved_find(shell->saved, row->model, conversation);
+	if (!saved || !reach(row->kept, &order))
+		return false;
+	struct restoring *restoring = xcalloc(1, sizeof(*restoring));
+	*restoring = (struct restoring){ row->kept, NULL, *dispatch, conversation, row->kept->restoring };
+	row->kept->restoring = restoring;
+	str_copy(order.file[0], sizeof(order.file[0]), str_from(saved->file));
+	order.ctx = restoring;
+	restoring->talk = conversations_start(&order);
+	return true;
+}
+
+/* ---- for people ---- */
+
+void shell_each_conversation(void *ctx, void (*each)(void *each_ctx, const struct conversation_view *view),
+                             void *each_ctx)
+{
+	const struct shell *shell = ctx;
+
+	for (uint32_t i = 0; i < shell->instances_used; i++) {
+		const struct kept_talk *kept = shell->instances[i].live ? shell->instances[i].kept : NULL;
+		for (uint32_t slot = 0; kept && slot < kept->slots; slot++) {
+			struct conversation_view view = {
+				.model = kept->model,
+				.conversation = kept->conversation[slot],
+				.slot = (int)slot,
+				.tokens = kept->held_tokens[slot],
+				.bytes = kv_shape_bytes(&kept->shape, kept->held_tokens[slot]),
+			};
+			if (view.tokens > 0)
+				each(each_ctx, &view);
+		}
+	}
+	for (size_t i = 0; i < shell->saved->count; i++) {
+		const struct saved_conversation *saved = &shell->saved->list[i];
+		struct conversation_view view = {
+			.model = saved->model,
+			.conversation = saved->conversation,
+			.slot = -1,
+			.tokens = saved->tokens,
+			.bytes = saved->bytes,
+			.saved_at_us = saved->at_us,
+		};
+		each(each_ctx, &view);
+	}
+}
+
+/* ---- life ---- */
+
+void shell_kept_ended(struct shell *shell, struct id instance, uint64_t conversation, int64_t tokens)
+{
+	struct instance_row *row = shell_instance(shell, instance);
+
+	if (!row || !row->kept)
+		return;
+	struct kept_talk *kept = row->kept;
+	kept->ended++;
+	if (kept->recent_count < RECENT_MAX)
+		kept->recent[kept->recent_count++] = (struct ended){ conversation, tokens };
+	ask(kept);
 }
 
 void shell_kept_ask(struct shell *shell, struct id instance)
@@ -214,11 +482,8 @@ void shell_kept_ask(struct shell *shell, struct id instance)
 
 	if (!row || !row->kept)
 		return;
-	row->kept->ended++;
 	ask(row->kept);
 }
-
-/* ---- life ---- */
 
 void shell_kept_begin(struct shell *shell, struct instance_row *row)
 {
@@ -235,6 +500,8 @@ void shell_kept_begin(struct shell *shell, struct instance_row *row)
 		.state_bytes = known->estimate.host.recurrent_bytes,
 		.slots = known->spec.slots < SLOTS_TOLD_MAX ? known->spec.slots : SLOTS_TOLD_MAX,
 	};
+	for (uint32_t i = 0; i < SLOTS_TOLD_MAX; i++)
+		row->kept->task[i] = -1;
 }
 
 void shell_kept_end(struct instance_row *row)
@@ -243,6 +510,12 @@ void shell_kept_end(struct instance_row *row)
 		return;
 	if (row->kept->talk)
 		conversations_cancel(row->kept->talk);
+	while (row->kept->restoring) {
+		struct restoring *restoring = row->kept->restoring;
+		row->kept->restoring = restoring->next;
+		conversations_cancel(restoring->talk);
+		free(restoring);
+	}
 	free(row->kept);
 	row->kept = NULL;
 }

@@ -505,6 +505,8 @@ static void tear_down(struct shell *shell)
 		recorder_close(shell->recorder);
 	free(shell->warm);
 	catalogue_release(&shell->catalogue);
+	free(shell->saved);
+	free(shell->conversation_of);
 	shell_close_learning(shell);
 	shell_free_retired(shell);
 	conf_free(shell->conf);

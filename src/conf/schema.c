@@ -233,8 +233,9 @@ static const struct field model_fields[] = {
 	{ "kv", FIELD_CHOICE, DRAIN, MODEL(kv), .choices = kv_ways, .fallback = "lazy",
 	  .help = "lazy: memory follows what conversations fill, where the engine computes on the CPU; fixed, and "
 	          "elsewhere: all of it at the start. elastic means fixed until it is built." },
-	{ "kv_keep", FIELD_SIZE, LIVE, FIELD_UNBUILT, MODEL(kv_keep_bytes), .max = LARGEST,
-	  .help = "Conversations saved when the model has to go." },
+	{ "kv_keep", FIELD_SIZE, LIVE, 0, MODEL(kv_keep_bytes), .max = LARGEST,
+	  .help = "Conversations saved in files when their memory or the model has to go, and brought back when "
+	          "they go on; the newest within this size." },
 	{ "args", FIELD_ARGS, DRAIN, MODEL(args),
 	  .help = "Further arguments of the engine: a list, or a string split as a shell would, without "
 	          "expansion." },

@@ -12,6 +12,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
+#include "core/relief.h"
 #include "core/request.h"
 #include "core/state.h"
 #include "core/valid.h"
@@ -127,6 +128,7 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 {
 	struct id id = event->type == EVENT_MEASURED      ? event->measured.instance
 	               : event->type == EVENT_TOKENS_HELD ? event->held.instance
+	               : event->type == EVENT_CONVERSATION_ERASED ? event->erased.instance
 	                                                  : event->instance.instance;
 	struct instance *instance = instance_find(a, id);
 
@@ -150,6 +152,12 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 	}
 	if (event->type == EVENT_INSTANCE_UNHEALTHY) {
 		instance_unhealthy(a, instance, REASON_NONE);
+		return true;
+	}
+	if (event->type == EVENT_CONVERSATION_ERASED) {
+		if (!instance->clearing)
+			return false;
+		relief_erased(a, instance, event->erased.failed == 1);
 		return true;
 	}
 	if (event->type == EVENT_TOKENS_HELD) {
@@ -249,6 +257,7 @@ static bool take(struct arbiter *a, const struct event *event)
 	case EVENT_INSTANCE_UNHEALTHY:
 	case EVENT_INSTANCE_EXITED:
 	case EVENT_TOKENS_HELD:
+	case EVENT_CONVERSATION_ERASED:
 		return about_instance(a, event);
 	case EVENT_REQUEST_ARRIVED:
 		request_arrived(a, event->arrived.request, &event->arrived.spec);

@@ -7,6 +7,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/place.h"
+#include "core/relief.h"
 #include "core/request.h"
 #include "core/set.h"
 
@@ -311,6 +312,11 @@ bool control_relieve(struct arbiter *a)
 	if (any && coming >= a->short_bytes)
 		return false;
 
+	/* Idle conversations before any model: that is quick, and what they said can be read again. */
+	if (relief_is_coming(a))
+		return false;
+	if (relief_under_pressure(a))
+		return true;
 	struct instance *victim = place_idle(a, critical, false);
 	if (victim) {
 		evict_idle(a, victim);

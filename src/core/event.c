@@ -34,6 +34,8 @@ uint32_t event_used_bytes(uint32_t type)
 		return USED(instance);
 	case EVENT_TOKENS_HELD:
 		return USED(held);
+	case EVENT_CONVERSATION_ERASED:
+		return USED(erased);
 	case EVENT_FILE_RESIDENCY:
 		return USED(residency);
 	case EVENT_PIN:

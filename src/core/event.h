@@ -290,6 +290,12 @@ struct event {
 			int64_t tokens;     /* in all slots */
 			int64_t slot_bytes[HELD_SLOTS_MAX];
 		} held; /* TOKENS_HELD */
+		struct {
+			struct id instance;
+			uint32_t failed;    /* 1: what it held it still holds */
+			uint32_t unused;
+			int64_t saved_bytes; /* in files, to be restored */
+		} erased; /* CONVERSATION_ERASED: the answer to ACTION_DISCARD */
 		uint8_t bytes[1024]; /* room for the events of later layers */
 	};
 };

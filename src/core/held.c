@@ -45,3 +45,9 @@ double held_prefill_s(const struct arbiter *a, const struct instance *instance)
 	}
 	return seconds;
 }
+
+void held_forget(struct instance *instance)
+{
+	for (uint32_t i = 0; i < HELD_KEPT; i++)
+		instance->held[i] = (struct held){ 0 };
+}

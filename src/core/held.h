@@ -13,6 +13,8 @@
 
 /* A turn of a conversation ended there and left so many tokens. */
 void held_note(struct arbiter *a, struct instance *instance, const struct request *request, int64_t tokens);
+/* It was told to give up all of them. */
+void held_forget(struct instance *instance);
 int64_t held_tokens(const struct instance *instance);
 /*
  * Seconds to read again what is likely to be asked for again: each conversation counts less the longer

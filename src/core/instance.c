@@ -21,12 +21,12 @@ bool instance_busy(const struct instance *instance)
 
 bool instance_has_slot(const struct instance *instance)
 {
-	return instance->running.count + instance->ending < instance->slots;
+	return !instance->clearing && instance->running.count + instance->ending < instance->slots;
 }
 
 bool instance_settles(const struct instance *instance)
 {
-	return instance->state < INSTANCE_STOPPING && instance->kept.settling > 0;
+	return instance->state < INSTANCE_STOPPING && (instance->kept.settling > 0 || instance->clearing);
 }
 
 struct id instance_id(const struct arbiter *a, const struct instance *instance)

@@ -12,7 +12,7 @@ static int64_t smaller(int64_t x, int64_t y)
 
 void kept_clear(struct instance *instance)
 {
-	instance->kept = (struct kept){ 0 };
+	instance->kept = (struct kept){ .growths = instance->kept.growths };
 }
 
 void kept_told(struct instance *instance, const struct event *event)

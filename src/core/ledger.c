@@ -96,6 +96,16 @@ void ledger_close(struct arbiter *a, struct instance *instance)
 	reweigh(a, instance, &nothing, &nothing);
 }
 
+void ledger_given_back(struct arbiter *a, struct instance *instance, int64_t bytes)
+{
+	struct amount own = instance->own;
+	int64_t part = smaller(bytes, own.bytes[0][USE_HOST]);
+
+	own.bytes[0][USE_HOST] -= part;
+	reweigh(a, instance, &instance->claim, &own);
+	a->unreclaimable[0] = larger(0, a->unreclaimable[0] - part);
+}
+
 /* `bytes` more in a pool: where the claim still has room, GPU bytes first, as those are what goes unread. */
 static void attribute(struct amount *own, const struct amount *claim, uint32_t pool, int64_t bytes)
 {

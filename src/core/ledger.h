@@ -42,6 +42,9 @@ void ledger_open(struct arbiter *a, struct instance *instance, const struct amou
 void ledger_claim(struct arbiter *a, struct instance *instance, const struct amount *claim);
 void ledger_close(struct arbiter *a, struct instance *instance);
 
+/* It gave so much back, before any sample could show it: neither its own nor anybody's. */
+void ledger_given_back(struct arbiter *a, struct instance *instance, int64_t bytes);
+
 /* Close a sample: U, foreign use of each view, and what was seen of each instance. */
 void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
                    const int64_t view_foreign[VIEWS_MAX]);

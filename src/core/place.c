@@ -9,6 +9,7 @@
 #include "core/model.h"
 #include "core/policy.h"
 #include "core/regret.h"
+#include "core/relief.h"
 #include "core/request.h"
 #include "core/set.h"
 
@@ -200,7 +201,7 @@ static enum candidate candidate(const struct arbiter *a, const struct want *want
 {
 	const struct model *model = model_row(a, instance->model);
 
-	if (model == want->model || model_pinned(model) || is_leaving(instance) ||
+	if (model == want->model || model_pinned(model) || is_leaving(instance) || instance->clearing ||
 	    (!want->measures && set_mates(model, want->model)) || set_holds(a, model, false))
 		return MAY_NOT_GO;
 	if (instance->state == INSTANCE_LOADING)
@@ -302,7 +303,7 @@ struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinne
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
 		bool ready = i->state == INSTANCE_READY || i->state == INSTANCE_DRAINING;
-		if (!ready || instance_busy(i) || (model->queue.count && !with_queue) ||
+		if (!ready || instance_busy(i) || i->clearing || (model->queue.count && !with_queue) ||
 		    (model_pinned(model) && !pinned_too) || model_outside(model))
 			continue;
 		if (!first || policy->leaves_before(a, i, first))
@@ -401,6 +402,9 @@ static bool make_room(struct arbiter *a, const struct want *want, const struct o
 	struct verdict verdict;
 
 	place_admits(a, want, coming, &verdict);
+	enum relief relief = relief_for(a, want, coming);
+	if (relief != RELIEF_NONE)
+		return relief == RELIEF_DONE;
 	if (want->may_evict)
 		victims = choose_victims(a, want, coming, false);
 	if (victims.count) {

@@ -17,6 +17,7 @@
 #include "core/place.h"
 #include "core/policy.h"
 #include "core/regret.h"
+#include "core/relief.h"
 #include "core/start.h"
 
 enum {
@@ -281,6 +282,9 @@ static bool plan_overdue(struct arbiter *a, const struct offer *cold, uint32_t c
 	outlook_now(a, &now);
 	if (place_admits(a, &want, &now, &verdict) || place_admits(a, &want, &coming, &verdict))
 		return false; /* it fits, or will */
+	enum relief relief = relief_for(a, &want, &coming);
+	if (relief != RELIEF_NONE)
+		return relief == RELIEF_DONE;
 	struct removal removal = regret_choose(a, &want, &coming, REMOVE_OVERDUE);
 	if (!removal.count)
 		return false;
@@ -371,6 +375,11 @@ static bool plan_best(struct arbiter *a, const struct offer *cold, uint32_t coun
 			continue; /* waits for a load in flight, or for what leaves */
 		if (chosen && cold[i].worth <= most)
 			break; /* with nobody's going it would not be worth more */
+		enum relief relief = relief_for(a, &want, &coming);
+		if (relief == RELIEF_DONE)
+			return true;
+		if (relief == RELIEF_WAIT)
+			continue;
 		struct removal removal = regret_choose(a, &want, &coming, REMOVE_IDLE);
 		if (!removal.count) {
 			double waited = habit_seconds(model->waits_weight * a->now -

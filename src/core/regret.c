@@ -94,7 +94,7 @@ static bool may_go(const struct arbiter *a, const struct want *want, const struc
 	bool busy = instance_busy(instance) || model->queue.count;
 
 	if (model == want->model || model_pinned(model) || !(ready || unasked_load) ||
-	    model->spec.flags & MODEL_RESERVATION || set_mates(model, want->model))
+	    instance->clearing || model->spec.flags & MODEL_RESERVATION || set_mates(model, want->model))
 		return false;
 	if (!ready || !busy)
 		return true;

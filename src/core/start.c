@@ -5,6 +5,7 @@
 #include "core/model.h"
 #include "core/pace.h"
 #include "core/regret.h"
+#include "core/relief.h"
 #include "core/request.h"
 
 /* Whom a person waits for may run beside so many more than gain by it. */
@@ -177,6 +178,9 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 
 	if (place_admits(a, want, &coming, &then))
 		return false; /* what leaves is enough */
+	enum relief relief = relief_for(a, want, &coming);
+	if (relief != RELIEF_NONE)
+		return relief == RELIEF_DONE;
 	bool quiet = want->head->spec.flags & REQUEST_NO_EVICT;
 	struct instance *victim = regret_cheapest(a, want->model, !moves);
 	/* Where nothing moves, others of its queue may have somebody go, and he is in their way. */

@@ -133,6 +133,9 @@ struct instance {
 	struct amount peak;     /* highest own so far */
 	struct amount load_peak; /* highest own while loading */
 	struct amount idle;     /* highest own while ready with nothing running */
+	uint32_t clearing;      /* told to give up its conversations: no request until it has */
+	uint32_t unused_clearing;
+	int64_t clear_not_before;
 	int64_t least_need;     /* the smallest need of those that run or are ending; INT64_MAX = none */
 	int64_t kv_bytes;       /* MODEL_LAZY: in its claim, for conversations live and kept */
 	struct kept kept;

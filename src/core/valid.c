@@ -135,6 +135,8 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 		       bytes_ok(a, event->residency.cached_bytes);
 	case EVENT_TOKENS_HELD:
 		return held_ok(a, event);
+	case EVENT_CONVERSATION_ERASED:
+		return event->erased.failed <= 1 && bytes_ok(a, event->erased.saved_bytes);
 	case EVENT_PIN:
 		return event->command.model < a->models_used && event->command.flag <= 1;
 	case EVENT_WALL:
@@ -146,7 +148,6 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_INSTANCE_RESIZED:
 	case EVENT_ENGINE_SPEED:
 	case EVENT_CONVERSATION_SAVED:
-	case EVENT_CONVERSATION_ERASED:
 	case EVENT_CONVERSATION_RESTORED:
 	case EVENT_ENGINE_BUILD_CHANGED:
 	case EVENT_LEASE_ASKED:

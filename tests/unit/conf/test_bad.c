@@ -316,8 +316,8 @@ static const struct bad bad_files[] = {
 	  "2:12: error: models.m.url: cmd starts it on this machine, so it listens on 127.0.0.1; try: "
 	  "http://127.0.0.1:80" },
 	{ "models:\n"
-	  "  m: {file: m.gguf, kv_keep: 2GiB}\n",
-	  "2:21: error: models.m.kv_keep: not built yet in this version; try: remove it" },
+	  "  m: {file: m.gguf, normalise: [a]}\n",
+	  "2:21: error: models.m.normalise: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, filters: {strip: [a], set: {b: [1, {c: \"x\"}, null, 1.5, 007]}}}\n",
 	  "2:31: error: models.m.filters.strip: not built yet in this version; try: remove it\n"

@@ -59,6 +59,9 @@ static void say_action(struct rig *rig, const struct action *action)
 	case ACTION_KILL:
 		say(rig, "kill %c", model);
 		break;
+	case ACTION_DISCARD:
+		say(rig, "discard %c", model);
+		break;
 	case ACTION_ABORT_LOAD:
 		say(rig, "abort %c", model);
 		break;

@@ -203,6 +203,76 @@ static void test_base_is_learned_without_what_is_held(void **state)
 	rig_close(&rig);
 }
 
+static void erased(struct rig *rig, uint32_t model, bool failed)
+{
+	struct event event = { .type = EVENT_CONVERSATION_ERASED };
+
+	event.erased.instance = rig_view(rig, model).instance;
+	event.erased.failed = failed;
+	rig_step(rig, &event);
+}
+
+static void test_conversations_go_before_models_under_pressure(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 40);
+	rig_add(&rig, B, 10);
+	lazy(&rig, A, 10, 16, 1);
+	load(&rig, B);
+	struct request_spec spec = { .kind = REQUEST_LOAD };
+	rig_ask_as(&rig, A, spec);
+	rig_load(&rig, A);
+	held(&rig, A, true, 1, (int64_t[]){ 6 });
+	rig_expect(&rig, "spawn a, done 2");
+	rig_pressure(&rig, PRESSURE_WARN);
+	rig_expect(&rig, "discard a");
+	/* Nothing is sent to it meanwhile, and nobody else goes. */
+	ask(&rig, A, 1);
+	rig_expect(&rig, "");
+	erased(&rig, A, false);
+	assert_int_equal(rig_view(&rig, A).kept_bytes, 0);
+	rig_close(&rig);
+}
+
+static void test_conversations_make_room_for_a_load(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	lazy(&rig, A, 10, 16, 1);
+	rig_add(&rig, B, 10);
+	load(&rig, A);
+	held(&rig, A, true, 1, (int64_t[]){ 12 });
+	rig_measure(&rig, A, 22, true, false);
+	rig_sample(&rig, 22);
+	rig_ask(&rig, B);
+	rig_expect(&rig, "discard a");
+	erased(&rig, A, false);
+	rig_expect(&rig, "spawn b"); /* before any sample */
+	assert_int_equal(claim_gib(&rig, A), 10);
+	rig_close(&rig);
+}
+
+static void test_one_that_cannot_be_cleared_goes_whole(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	lazy(&rig, A, 10, 16, 1);
+	rig_add(&rig, B, 10);
+	load(&rig, A);
+	held(&rig, A, true, 1, (int64_t[]){ 12 });
+	rig_ask(&rig, B);
+	rig_expect(&rig, "discard a");
+	erased(&rig, A, true);
+	rig_expect(&rig, "stop a");
+	rig_close(&rig);
+}
+
 static void test_impossible_readings_change_nothing(void **state)
 {
 	struct rig rig;
@@ -236,6 +306,9 @@ int main(void)
 		cmocka_unit_test(test_idle_model_goes_for_growth),
 		cmocka_unit_test(test_more_than_there_is_never_runs),
 		cmocka_unit_test(test_base_is_learned_without_what_is_held),
+		cmocka_unit_test(test_conversations_go_before_models_under_pressure),
+		cmocka_unit_test(test_conversations_make_room_for_a_load),
+		cmocka_unit_test(test_one_that_cannot_be_cleared_goes_whole),
 		cmocka_unit_test(test_impossible_readings_change_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

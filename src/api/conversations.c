@@ -1,0 +1,42 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "api/inside.h"
+
+/* What engines hold of conversations, and what was saved of them. No word of what was said is here. */
+
+struct each_conversation {
+	struct api *api;
+	struct call *call;
+	json_t *array;
+};
+
+static void add(void *ctx, const struct conversation_view *view)
+{
+	struct each_conversation *each = ctx;
+	const struct conf_model *model = api_conf_model(each->api, view->model);
+	char id[20];
+
+	if (!model || !api_may_see(each->api, each->call, view->model))
+		return;
+	snprintf(id, sizeof(id), "%016" PRIx64, view->conversation);
+	bool saved = view->slot < 0;
+	json_array_append_new(
+	        each->array,
+	        json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:o}", "id",
+	                  view->conversation ? json_string(id) : json_null(), "state", saved ? "saved" : "held",
+	                  "model", json_lossy(str_from(model->name)), "slot",
+	                  saved ? json_null() : json_integer(view->slot), "tokens", (json_int_t)view->tokens,
+	                  "bytes", (json_int_t)view->bytes, "saved_at_ms",
+	                  saved ? json_integer(api_epoch_ms(each->api, view->saved_at_us)) : json_null()));
+}
+
+void handle_conversations(struct api *api, struct call *call, const char *name)
+{
+	struct each_conversation each = { api, call, json_array() };
+
+	(void)name;
+	if (api->host.conversations)
+		api->host.conversations(api->host.ctx, add, &each);
+	api_reply(call, 200, json_pack("{s:o}", "conversations", each.array));
+}

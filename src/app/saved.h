@@ -1,0 +1,41 @@
+#ifndef APP_SAVED_H
+#define APP_SAVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * saved - conversations that engines wrote to files when they had to give them up.
+ *
+ * Of each model the newest within its `kv_keep`; a file lives until it is brought
+ * back, is too old for its model's share, or the daemon starts anew. The folder is
+ * ours alone: a file holds what was said.
+ */
+enum { SAVED_MAX = 256, SAVED_NAME_BYTES = 64 };
+
+struct saved_conversation {
+	uint32_t model;
+	uint64_t conversation;
+	int64_t tokens, bytes;
+	int64_t at_us;
+	char file[SAVED_NAME_BYTES]; /* bare */
+};
+
+struct saved {
+	const char *folder;
+	size_t count;
+	struct saved_conversation list[SAVED_MAX]; /* oldest first */
+};
+
+/* The name of its file. */
+void saved_name(uint32_t model, uint64_t conversation, char out[SAVED_NAME_BYTES]);
+/* It was written; older ones of its model go until all fit into `most_bytes`. */
+void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes);
+const struct saved_conversation *saved_find(const struct saved *saved, uint32_t model, uint64_t conversation);
+/* With its file. */
+void saved_drop(struct saved *saved, uint32_t model, uint64_t conversation);
+/* Files of engines that are gone: nobody will read them again. */
+void saved_empty(const char *folder);
+
+#endif

@@ -1,0 +1,125 @@
+"""Memory that follows the conversations: at rest, filling, given up, saved and brought back, by measurement."""
+import time
+
+import pytest
+
+from harness import (ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
+
+MIB = 1 << 20
+TOKEN = 128 * 1024  # of KV, in the shapes of kv.gguf and 7b.gguf
+
+
+def rss(pid, *fields):
+    with open(f"/proc/{pid}/status") as status:
+        lines = dict(line.split(":", 1) for line in status)
+    return sum(int(lines[field].split()[0]) * 1024 for field in fields or ("RssAnon", "RssFile"))
+
+
+def model(daemon, name="chat"):
+    return models(daemon)[name]
+
+
+def say(daemon, words, text="", tokens=6):
+    """One turn: the text and what the engine counted."""
+    body = chat_body("chat", tokens, text=text + "room " * words)
+    answer = ask(daemon, "POST", "/v1/chat/completions", body, timeout=240)
+    assert answer.status == 200, answer
+    usage = answer.json["usage"]
+    return content(answer), usage["total_tokens"], usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+
+
+def held(daemon):
+    return ask(daemon, "GET", "/api/v1/conversations").json["conversations"]
+
+
+def settled(daemon, tokens):
+    """Until the engine's slots were read after the last turn."""
+    wait_for("the slots to be read", lambda: abs(model(daemon)["cached_tokens"] - tokens) <= 2, 30)
+    return model(daemon)
+
+
+def test_context_costs_what_conversations_fill(start):
+    daemon = start({"chat": real("kv.gguf", context=32768)})
+    ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"}, timeout=60)
+    pid = engine_pids(daemon, "chat")[0]
+    rest = rss(pid, "RssAnon")
+    assert rest < 64 * MIB  # of 4 GiB
+    assert model(daemon)["kv"] == "lazy"
+    _, tokens, _ = say(daemon, 40)
+    state = settled(daemon, tokens)
+    assert 0 < rss(pid, "RssAnon") - rest < tokens * TOKEN * 1.05 + 40 * MIB  # a prompt's own buffers too
+    assert tokens * TOKEN * 0.95 < state["kv_kept_bytes"] < tokens * TOKEN * 1.05 + MIB
+    assert state["claim_bytes"] >= state["kv_kept_bytes"]
+    assert "tokens held" in ask(daemon, "GET", "/api/v1/why/chat").json["text"]
+
+
+def test_fixed_takes_all_of_it(start):
+    daemon = start({"chat": real("kv.gguf", context=4096, kv="fixed")})
+    say(daemon, 1)
+    assert rss(engine_pids(daemon, "chat")[0], "RssAnon") > 4096 * TOKEN
+    assert model(daemon)["kv"] == "fixed" and "configured" in model(daemon)["kv_reason"]
+
+
+def test_without_the_library_it_is_said_and_served(start):
+    daemon = start({"chat": real("kv.gguf", context=2048)}, environment={"COTENANT_LAZY_LIBRARY": ""})
+    say(daemon, 1)
+    assert model(daemon)["kv"] == "fixed" and "libcotenant-lazy.so" in model(daemon)["kv_reason"]
+    assert rss(engine_pids(daemon, "chat")[0], "RssAnon") > 2048 * TOKEN
+
+
+def test_idle_conversations_go_before_models_and_come_back(start):
+    daemon = start({"chat": real("kv.gguf", context=8192, kv_keep="1GiB"), "other": fake(footprint_mib=300)},
+                   limit_mib=400)
+    said, tokens, _ = say(daemon, 120)
+    full = settled(daemon, tokens)
+    pid = engine_pids(daemon, "chat")[0]
+    filled = rss(pid, "RssAnon")
+    ask(daemon, "POST", "/v1/chat/completions", chat_body("other"), timeout=60)
+    assert [d["model"] for d in decisions(daemon, "shrink")] == ["chat"]
+    assert not decisions(daemon, "evict")
+    assert engine_pids(daemon, "chat") == [pid]
+    assert filled - rss(pid, "RssAnon") > full["kv_kept_bytes"] * 0.9
+    saved = held(daemon)
+    assert [(c["state"], c["model"]) for c in saved] == [("saved", "chat")] and saved[0]["tokens"] >= tokens - 2
+    # The same words again: their beginning is not read a second time.
+    ask(daemon, "POST", "/api/v1/models/other/unload", b"{}", {"Content-Type": "application/json"}, timeout=30)
+    again, _, cached = say(daemon, 120)
+    assert again == said and cached > tokens * 0.8
+    wait_for("it to be held again", lambda: [c["state"] for c in held(daemon)] == ["held"], 30)
+
+
+def test_conversations_survive_an_eviction(start):
+    daemon = start({"chat": real("kv.gguf", context=4096, kv_keep="1GiB")})
+    said, tokens, _ = say(daemon, 60)
+    settled(daemon, tokens)
+    ask(daemon, "POST", "/api/v1/models/chat/unload", b"{}", {"Content-Type": "application/json"}, timeout=60)
+    wait_state(daemon, "chat", "unloaded")
+    assert [c["state"] for c in held(daemon)] == ["saved"]
+    again, _, cached = say(daemon, 60)
+    assert again == said and cached > tokens * 0.8
+
+
+@pytest.mark.long
+def test_seven_billion_with_32k_allowed(start):
+    """The shape that people run: weights, and what is said; ready in a fraction of the time."""
+    args = "--no-repack -lm mmap"
+    took = {}
+    for kv in ("fixed", "lazy"):
+        daemon = start({"chat": real("7b.gguf", context=32768, kv=kv, args=args)})
+        began = time.monotonic()
+        answer = ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"},
+                     timeout=300)
+        assert answer.status == 200, answer
+        took[kv] = time.monotonic() - began
+        if kv == "fixed":
+            daemon.stop()
+    weights = 4206395712
+    pid = engine_pids(daemon, "chat")[0]
+    rest = rss(pid)
+    print(f"ready {took}, at rest {rest / MIB:.0f} MiB")
+    assert rest <= weights + 64 * MIB
+    assert took["lazy"] <= 0.4 * took["fixed"], took
+    _, tokens, _ = say(daemon, 20)
+    settled(daemon, tokens)
+    print(f"{tokens} tokens: {rss(pid) / MIB:.0f} MiB")
+    assert rss(pid) <= (weights + 64 * MIB + tokens * TOKEN) * 1.05
