@@ -97,6 +97,17 @@ static void answer(int fd)
 	}
 }
 
+/* What still comes (a body) is read off, so that the answer is not lost with the connection. */
+static void hang_up(int fd)
+{
+	char rest[1024];
+
+	shutdown(fd, SHUT_WR);
+	for (int i = 0; i < 64 && recv(fd, rest, sizeof(rest), 0) > 0; i++)
+		;
+	close(fd);
+}
+
 static void *serve(void *unused)
 {
 	for (;;) {
@@ -104,7 +115,7 @@ static void *serve(void *unused)
 		if (fd < 0)
 			continue;
 		answer(fd);
-		close(fd);
+		hang_up(fd);
 	}
 	return unused;
 }

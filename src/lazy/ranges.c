@@ -9,6 +9,7 @@
 struct range {
 	uintptr_t buffer; /* where the engine's buffer begins */
 	uintptr_t from, to; /* the whole pages in it */
+	bool own;           /* so large that it has a mapping of its own */
 };
 
 /* One engine, one registry: the library has nobody to hand it in. */
@@ -153,8 +154,6 @@ static void note(const struct range *range)
 {
 	uint32_t at = 0;
 
-	if (range->to - range->from <= RANGE_OWN_BYTES)
-		return;
 	pthread_mutex_lock(&registry.lock);
 	while (at < registry.count && registry.range[at].buffer != range->buffer)
 		at++;
@@ -177,6 +176,7 @@ bool ranges_take(void *at, size_t bytes)
 	if (bytes < RANGE_LEAST_BYTES || !is_private(range.from, range.to, false))
 		return false;
 	size_t length = range.to - range.from;
+	range.own = length > RANGE_OWN_BYTES;
 	madvise((void *)range.from, length, MADV_NOHUGEPAGE);
 	if (madvise((void *)range.from, length, MADV_DONTDUMP) < 0 ||
 	    madvise((void *)range.from, length, MADV_DONTNEED) < 0)
@@ -207,6 +207,10 @@ bool ranges_discard(void)
 	pthread_mutex_lock(&registry.lock);
 	for (uint32_t i = 0; i < registry.count;) {
 		const struct range *range = &registry.range[i];
+		if (!range->own) {
+			i++;
+			continue;
+		}
 		if (!is_private(range->from, range->to, true)) {
 			registry.range[i] = registry.range[--registry.count];
 			all = false;

@@ -20,7 +20,7 @@
  */
 enum {
 	RANGE_LEAST_BYTES = 1 << 20,   /* less is not worth two calls of the kernel */
-	/* A larger one has a mapping of its own, gone when it is freed; else it is never discarded again. */
+	/* A larger one has a mapping of its own, gone when it is freed; a smaller one is only counted. */
 	RANGE_OWN_BYTES = 32 << 20,
 	RANGES_MAX = 256,
 };

@@ -201,6 +201,7 @@ static void test_small_buffer_is_left_out_but_never_discarded(void **state)
 	number(engine, "fill 0 1");
 	number(engine, "clear 0 0");
 	assert_int_equal(number(engine, "resident 0"), 0);
+	assert_int_equal(fact(engine, "left_out_bytes"), 8 << 20);
 	number(engine, "fill 0 1");
 	assert_int_equal(ask(engine, "POST /discard", text, sizeof(text)), 200);
 	assert_int_equal(number(engine, "sum 0"), 8 << 20);
