@@ -105,7 +105,7 @@ def test_seven_billion_with_32k_allowed(start):
     args = "--no-repack -lm mmap"
     took = {}
     for kv in ("fixed", "lazy"):
-        daemon = start({"chat": real("7b.gguf", context=32768, kv=kv, args=args)})
+        daemon = start({"chat": real("7b.gguf", context=32768, slots=1, kv=kv, args=args)})
         began = time.monotonic()
         answer = ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"},
                      timeout=300)
