@@ -84,6 +84,8 @@ bool api_parse_id(const struct api *api, const char *text, uint64_t *out_sequenc
 /* A live or lately ended request; NULL where there is none that the caller may see. requests.c */
 json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequence);
 void api_no_request(struct call *call, const char *id);
+/* The largest context that could be granted now: as launched; where KV follows use, as far as there is room. */
+int64_t api_context_now(const struct api *api, const struct model_view *model, uint32_t index);
 /* "; its KV follows use: ..." or why it does not; nothing where there is no such cache. */
 void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out);
 /* A string, or null where its file and program are as they should be. */

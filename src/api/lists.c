@@ -47,9 +47,10 @@ static json_t *openai_model(struct each_model *each, const struct model_view *mo
 	for (size_t i = 0; conf && i < conf->aliases.count; i++)
 		json_array_append_new(aliases, json_lossy(str_from(conf->aliases.items[i])));
 	json_t *meta = json_pack(
-		"{s:s, s:o, s:I, s:b}", "state", model_state_name(model->state), "aliases", aliases,
+		"{s:s, s:o, s:I, s:I, s:b}", "state", model_state_name(model->state), "aliases", aliases,
 		"context", (json_int_t)(model->context_tokens ? model->context_tokens
 	                                                      : model->spec->context_tokens),
+		"context_now", (json_int_t)api_context_now(each->api, model, index),
 		"pinned", model->pinned);
 	return openai_json(each->api, model->spec->name, meta);
 }

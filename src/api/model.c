@@ -130,6 +130,24 @@ static json_t *speed_json(const struct metrics *metrics, uint32_t model)
 	return speed > 0 ? json_real(speed) : json_null();
 }
 
+int64_t api_context_now(const struct api *api, const struct model_view *model, uint32_t index)
+{
+	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+	int64_t most = model->context_tokens ? model->context_tokens : model->spec->context_tokens;
+	struct pool_view pool;
+
+	if (!(model->spec->flags & MODEL_LAZY) || !estimate || estimate->kv_bytes_per_token <= 0 ||
+	    arbiter_pools(arbiter) == 0)
+		return most;
+	arbiter_pool(arbiter, 0, &pool);
+	int64_t room = pool.free_bytes + model->kept_bytes;
+	if (id_is_none(model->instance))
+		room -= model->load_peak_bytes;
+	int64_t tokens = room > 0 ? room / estimate->kv_bytes_per_token : 0;
+	return tokens < most ? tokens : most;
+}
+
 /* Of the cache that conversations fill. */
 static void add_kv(const struct api *api, json_t *json, const struct model_view *model, uint32_t index)
 {
@@ -139,6 +157,7 @@ static void add_kv(const struct api *api, json_t *json, const struct model_view 
 	json_object_set_new(json, "growths", json_integer((json_int_t)model->growths));
 	json_object_set_new(json, "kv", !not_lazy      ? json_string("lazy")
 	                                : not_lazy[0] ? json_string("fixed") : json_null());
+	json_object_set_new(json, "context_now", json_integer(api_context_now(api, model, index)));
 	json_object_set_new(json, "kv_reason", json_name(not_lazy));
 	json_object_set_new(json, "kv_kept_bytes", json_integer(model->kept_bytes));
 	json_object_set_new(json, "kv_claim_bytes", json_integer(model->kv_bytes));
