@@ -33,6 +33,7 @@ e2e: ## end to end with real engines, real clients and faults (ARGS= goes to pyt
 
 e2e-long: ## storms, cycles and soaks on top; the HTTP tests with a newer llhttp
 	@tools/try-newer-llhttp
+	@tools/install-deps images && tools/fetch-sd-server >/dev/null
 	@tests/e2e/run -m long $(ARGS)
 
 fuzz: ## libFuzzer: T=target (default: each in turn), SECS=60

@@ -358,6 +358,12 @@ def wait_job(daemon, path, *wanted):
         (job for job in [ask(daemon, "GET", path).json] if job["status"] in wanted), None), 240)
 
 
+@pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
+def test_a_picture_by_the_ordinary_client(start, tmp_path):
+    """The one of its kind that is in every run."""
+    right_image(start({"image": image()}), "image", tmp_path)
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not SD, reason="tools/fetch-sd-server builds it")
 def test_a_job_keeps_its_engine_until_it_is_over(start):
