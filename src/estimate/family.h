@@ -29,6 +29,7 @@ enum family_trait {
 	FAMILY_SHARED_BY_KEY = 1 << 15, /* expert_shared_feed_forward_length is the whole of it */
 	FAMILY_MLA = 1 << 16,
 	FAMILY_ENCODER = 1 << 17,      /* answers with embeddings, has no logits */
+	FAMILY_INDEX_LATE = 1 << 19,   /* sparse attention begins behind the dense layers */
 	FAMILY_TIED = 1 << 18,         /* no output matrix of its own, whatever the file holds */
 };
 

@@ -106,8 +106,12 @@ static int64_t cell_bytes(const struct model_facts *facts, const struct cells *c
 	widths(facts, layer, &key, &value);
 	if (!cells->flash && value > 0)
 		value = widest_value(facts);
-	return bounded_sum(type_row_bytes(kv_type(params->kv_k), key),
-	                   type_row_bytes(kv_type(params->kv_v), value));
+	int64_t sum = bounded_sum(type_row_bytes(kv_type(params->kv_k), key),
+	                          type_row_bytes(kv_type(params->kv_v), value));
+	/* The indexer's cache of sparse attention: one head, keys alone, beside the layer's own. */
+	bool indexed = facts->indexer_length > 0 && (!facts_trait(facts, FAMILY_INDEX_LATE) ||
+	                                             (int64_t)layer >= facts->leading_dense);
+	return indexed ? bounded_sum(sum, type_row_bytes(kv_type(params->kv_k), facts->indexer_length)) : sum;
 }
 
 int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cells,

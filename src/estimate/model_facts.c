@@ -61,6 +61,7 @@ static const struct wanted wanted[] = {
 	SCALAR("token_shift_count", token_shift, 1 << 10),
 	SCALAR("shortconv.l_cache", short_conv, 1 << 16),
 	SCALAR("kda.head_dim", kda_head_dim, 1 << 16),
+	SCALAR("attention.indexer.key_length", indexer_length, 1 << 16),
 	SCALAR("attention.causal", causal, 1),
 	SCALAR("vision.image_size", image_size, 1 << 16),
 	SCALAR("vision.patch_size", patch_size, 1 << 16),

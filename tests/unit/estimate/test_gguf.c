@@ -494,6 +494,32 @@ static void an_unknown_architecture_gets_an_upper_bound(void **state)
 	buf_release(&file);
 }
 
+/* Beside the latent of each layer lie the keys of its indexer. */
+static void sparse_attention_has_a_second_cache(void **state)
+{
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 1, 11);
+	put_string(&file, "general.architecture", "deepseek32");
+	put_number(&file, "deepseek32.block_count", 2);
+	put_number(&file, "deepseek32.embedding_length", 64);
+	put_number(&file, "deepseek32.attention.head_count", 4);
+	put_number(&file, "deepseek32.attention.head_count_kv", 1);
+	put_number(&file, "deepseek32.attention.key_length", 576);
+	put_number(&file, "deepseek32.attention.value_length", 512);
+	put_number(&file, "deepseek32.attention.key_length_mla", 192);
+	put_number(&file, "deepseek32.attention.value_length_mla", 128);
+	put_number(&file, "deepseek32.attention.kv_lora_rank", 512);
+	put_number(&file, "deepseek32.attention.indexer.key_length", 128);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), 0);
+	assert_int_equal(out.host.kv_bytes, 2 * 4096 * (576 + 128) * 2);
+	buf_release(&file);
+}
+
 /* Of two layers one attends and one keeps a state: the tensors say which. */
 static void an_unknown_hybrid_is_told_by_its_tensors(void **state)
 {
@@ -613,6 +639,7 @@ int main(void)
 		cmocka_unit_test(keys_before_the_architecture_are_found),
 		cmocka_unit_test(an_unknown_architecture_gets_an_upper_bound),
 		cmocka_unit_test(an_unknown_hybrid_is_told_by_its_tensors),
+		cmocka_unit_test(sparse_attention_has_a_second_cache),
 		cmocka_unit_test(many_short_texts_end_at_the_budget),
 		cmocka_unit_test(memory_does_not_follow_the_file),
 	};
