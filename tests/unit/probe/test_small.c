@@ -1,0 +1,118 @@
+/* Small machines, made file by file: where the power comes from, what was killed for memory. */
+#include "../cmocka_all.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "probe/cgroup.h"
+#include "probe/sample.h"
+
+static char folder[] = "/tmp/test-small-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s%s", folder, name);
+	for (char *slash = strchr(path + sizeof folder, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(path, 0700);
+		*slash = '/';
+	}
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static bool on_battery(void)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	sample = (struct sample){ 0 };
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	return sample.on_battery;
+}
+
+static void a_battery_without_mains(void **state)
+{
+	(void)state;
+
+	put("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 600 kB\n");
+	assert_false(on_battery());
+	put("/sys/class/power_supply/mouse/type", "Battery\n");
+	put("/sys/class/power_supply/mouse/scope", "Device\n");
+	assert_false(on_battery());
+	put("/sys/class/power_supply/BAT0/type", "Battery\n");
+	assert_true(on_battery());
+	put("/sys/class/power_supply/AC/type", "Mains\n");
+	put("/sys/class/power_supply/AC/online", "0\n");
+	assert_true(on_battery());
+	put("/sys/class/power_supply/AC/online", "1\n");
+	assert_false(on_battery());
+}
+
+static struct oom_count count(void)
+{
+	struct cgroup_mounts mounts;
+	struct oom_count found;
+
+	cgroup_find_mounts(folder, &mounts);
+	cgroup_read_oom(folder, &mounts, &found);
+	return found;
+}
+
+static void kills_and_hits_of_both_kinds_of_groups(void **state)
+{
+	(void)state;
+
+	put("/proc/vmstat", "nr_free_pages 1\noom_kill 5\n");
+	assert_int_equal(count().machine_kills, 5);
+	assert_int_equal(count().group_kills, -1); /* no group can be read */
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 9\noom 0\noom_kill 2\n");
+	put("/sys/fs/cgroup/a/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 4\n");
+	assert_int_equal(count().group_kills, 2);
+	assert_int_equal(count().limit_hits, 3); /* the limit is the ancestor's */
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+	put("/proc/self/cgroup", "4:memory:/a\n");
+	put("/sys/fs/cgroup/memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+	put("/sys/fs/cgroup/memory/a/memory.failcnt", "7\n");
+	assert_int_equal(count().group_kills, 1);
+	assert_int_equal(count().limit_hits, 7);
+}
+
+static int make(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	(void)status;
+	(void)kind;
+	(void)walk;
+	return remove(path);
+}
+
+static int unmake(void **state)
+{
+	(void)state;
+	return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_battery_without_mains),
+		cmocka_unit_test(kills_and_hits_of_both_kinds_of_groups),
+	};
+	return cmocka_run_group_tests(tests, make, unmake);
+}
