@@ -31,6 +31,10 @@ static void add_numbers(const struct decision *d, json_t *json)
 	add_ms(json, "wait_ms", d->wait_us);
 	add_ms(json, "load_ms", d->load_us);
 	add_ms(json, "idle_ms", d->idle_us);
+	json_object_set_new(json, "regret", json_real((double)d->regret_milli / 1000));
+	add_ms(json, "prefill_ms", d->prefill_us);
+	json_object_set_new(json, "asked", json_integer(d->asked));
+	json_object_set_new(json, "asked_for", json_integer(d->asked_for));
 	json_object_set_new(json, "queued", json_integer(d->queued));
 	json_object_set_new(json, "running", json_integer(d->running));
 }

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "api/inside.h"
+#include "api/wait.h"
 #include "base/units.h"
 
 bool api_parse_id(const struct api *api, const char *text, uint64_t *out_sequence)
@@ -54,6 +55,23 @@ static const char *stage_name(enum exchange_stage stage)
 	return names[stage];
 }
 
+/* "; waited 3.1 s: ..." where it was long enough to ask why. */
+static void put_wait(const struct api *api, uint64_t request, uint32_t model, int64_t from_us, int64_t until_us,
+                     struct buf *out)
+{
+	struct buf why = BUF_INIT;
+	struct api_now now;
+	char time[UNITS_TEXT];
+
+	api->host.now(api->host.ctx, &now);
+	wait_text(&api->past,
+	          &(struct wait_ask){ request, model, from_us, until_us, now.wall_offset_us },
+	          &api->names, &why);
+	if (buf_length(&why) && until_us - from_us >= US_PER_MS)
+		buf_printf(out, "; waited %s: %s", units_duration(time, until_us - from_us), buf_cstr(&why));
+	buf_release(&why);
+}
+
 static void put_live_text(const struct api *api, const struct exchange_view *view, int64_t now_us,
                           uint32_t position, struct buf *out)
 {
@@ -71,6 +89,8 @@ static void put_live_text(const struct api *api, const struct exchange_view *vie
 	else
 		buf_printf(out, "runs on %s since %s", name,
 		           units_duration(time, now_us - view->dispatched_at_us));
+	put_wait(api, view->sequence, view->model, view->arrived_at_us,
+	         view->dispatched_at_us ? view->dispatched_at_us : now_us, out);
 	/* What the model itself waits for is what the request waits for. */
 	struct model_view model;
 	if (view->stage == STAGE_WAITING && view->model != MODEL_NONE &&
@@ -125,6 +145,8 @@ static json_t *ended_json(const struct api *api, const struct past_request *row)
 	                           end->decision);
 	buf_printf(&text, "ended after %s: %s", units_duration(time, end->ended_at_us - end->arrived_at_us),
 	           end->fail ? fail_name(end->fail) : "answered");
+	put_wait(api, end->sequence, end->model, end->arrived_at_us,
+	         end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us, &text);
 	json_object_set_new(json, "state", json_string("ended"));
 	json_object_set_new(json, "outcome", json_string(end->fail ? fail_name(end->fail) : "ok"));
 	json_object_set_new(json, "status", json_integer(end->status));

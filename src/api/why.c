@@ -32,9 +32,10 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	for (uint32_t i = 0; i < plan->victims; i++) {
 		const char *victim = names.model(names.ctx, plan->victim[i]);
 		json_array_append_new(evict,
-		                      json_pack("{s:o, s:I, s:i, s:i}", "model", json_name(victim), "bytes",
-		                                (json_int_t)plan->victim_bytes[i], "regret", 0,
-		                                "prefill_lost_ms", 0));
+		                      json_pack("{s:o, s:I, s:f, s:I}", "model", json_name(victim), "bytes",
+		                                (json_int_t)plan->victim_bytes[i], "regret",
+		                                (double)plan->victim_regret_milli[i] / 1000, "prefill_lost_ms",
+		                                (json_int_t)(plan->victim_prefill_us[i] / US_PER_MS)));
 	}
 	plan_text(plan, name, &names, &text);
 	if (estimate && estimate->ubatch)

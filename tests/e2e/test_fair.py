@@ -1,4 +1,5 @@
 """Whose turn it is: keys, conversations, classes; what a request may say of itself."""
+import re
 import threading
 
 from harness import ask, chat, decisions, fake, models, wait_for
@@ -122,3 +123,19 @@ def test_a_set_is_loaded_and_evicted_as_one(start):
     assert "with its set" in [row["text"] for row in decisions(daemon, "load") if row["model"] == "tts"][0]
     metrics = ask(daemon, "GET", "/metrics").text
     assert 'cotenant_set_first_byte_total{set="voice",model="stt",target="missed"} 1' in metrics
+
+
+# ---- why ----
+
+def test_why_tells_who_held_the_room_and_what_it_cost(start):
+    daemon = pair(start)
+    for _ in range(3):
+        chat(daemon, "a")
+    answer = chat(daemon, "b")
+    told = daemon.get("/api/v1/why/" + answer.headers["X-Cotenant-Request-Id"])["text"]
+    assert re.search(r"waited .*: a went \(regret \d+\.\d\d\) because b was asked for 1 time in the last hour, a 3; "
+                     r"a held 3\d\d MiB until \d\d:\d\d:\d\d; b loaded in ", told), told
+    row = decisions(daemon, "evict")[0]
+    assert row["asked"] == 3 and row["asked_for"] == 1 and row["regret"] > 0
+    plan = daemon.get("/api/v1/plan?model=a")
+    assert plan["evict"][0]["model"] == "b" and plan["evict"][0]["regret"] >= 0
