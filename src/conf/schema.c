@@ -28,11 +28,11 @@ enum { TOKENS_MAX = 1 << 28 };
 
 static const struct choice policies[] = {
 	{ "cotenant", 0, NULL, NULL },
-	{ "threshold", 1, "cotenant", NULL },
-	{ "hysteresis", 2, "cotenant", NULL },
-	{ "cost-benefit", 3, "cotenant", NULL },
+	{ "threshold", 1, NULL, NULL },
+	{ "hysteresis", 2, NULL, NULL },
+	{ "cost-benefit", 3, NULL, NULL },
 	{ "lru", 4, NULL, NULL },
-	{ "one-at-a-time", 5, "cotenant", NULL },
+	{ "one-at-a-time", 5, NULL, NULL },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -386,7 +386,7 @@ static const struct field root_fields[] = {
 	          "with `api_keys`." },
 	{ "memory", FIELD_GROUP, LIVE, .section = &memory_section, .help = "How much memory to use." },
 	{ "policy", FIELD_CHOICE, LIVE, CONF(policy), .choices = policies, .fallback = "cotenant",
-	  .help = "Which model goes when room is needed. cotenant weighs what a load brings against what its victims lose; lru: the longest unused goes." },
+	  .help = "Which model goes when room is needed. cotenant weighs what a load brings against what its victims lose; lru: the longest unused goes. The others are what earlier programs do, to compare with, and bound no waiting: threshold loads below 70 % in use and unloads above 85 %; hysteresis looks at the trend too; cost-benefit ranks by priority and run time against size and load time, up to 85 %; one-at-a-time keeps one model." },
 	{ "limits", FIELD_GROUP, RESTART, .section = &limits_section, .help = "Sizes of tables." },
 	{ "bodies", FIELD_GROUP, LIVE, .section = &bodies_section, .help = "Request bodies." },
 	{ "defaults", FIELD_GROUP, LIVE, CONF(defaults), .section = &defaults_section,

@@ -12,6 +12,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
+#include "core/policy.h"
 #include "core/relief.h"
 #include "core/request.h"
 #include "core/state.h"
@@ -120,6 +121,7 @@ static void sampled(struct arbiter *a, const struct event *event)
 		i->fresh = 0;
 	}
 	habit_sampled(a);
+	policy_earlier_sampled(a);
 	a->warm_due = 1;
 }
 

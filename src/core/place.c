@@ -19,6 +19,7 @@ enum {
 	WANTS_MAX = 64,          /* looked at in one unit; those behind wait for these */
 	GRACE_US = 10000000,     /* how long foreign use may keep a request from all hope */
 	NO_ROOM_RETRY_US = 10000000,
+	PRESSED_US = 60000000,   /* so long a request waits for memory that is short for all */
 	ALONE_AFTER_US = 300000000, /* until then even one who is alone waits for others' use to fall */
 	RESIDENCE_US = 10000000, /* a busy model that was just loaded is not drained again at once */
 };
@@ -393,6 +394,30 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 	}
 	request_reject(a, want->head, &refusal);
 	return true;
+}
+
+bool place_refuse_pressed(struct arbiter *a)
+{
+	const struct refusal refusal = {
+		.fail = FAIL_NO_ROOM,
+		.reason = REASON_PRESSURE,
+		.retry_after_us = NO_ROOM_RETRY_US,
+	};
+
+	if (a->pressure == PRESSURE_NONE)
+		return false;
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_LOADING || is_leaving(i) || instance_busy(i) ||
+		    !set_pinned(a, model_row(a, i->model)))
+			return false;
+	MODELS_STIRRING(a, model) {
+		struct request *head = model_head(a, model);
+		if (model->instance || !head || a->now - head->arrived_at < PRESSED_US)
+			continue;
+		request_reject(a, head, &refusal);
+		return true;
+	}
+	return false;
 }
 
 /* For one that is blocked: true where something was done. */

@@ -55,6 +55,9 @@ void place_drain(struct arbiter *a, const struct want *want, struct instance *vi
 /* Reject its head where nothing that may go would help; `coming` is the account without who leaves. */
 bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming);
 
+/* Memory has been short for long and none that may go is left: who waits for a load is told so. */
+bool place_refuse_pressed(struct arbiter *a);
+
 /* One unit of work each; false: there was nothing to do. */
 bool place_dispatch(struct arbiter *a);
 bool place_one(struct arbiter *a);

@@ -6,10 +6,14 @@ const struct policy_ops *policy_ops(enum policy policy)
 	case POLICY_COTENANT:
 		return &policy_cotenant;
 	case POLICY_THRESHOLD:
+		return &policy_threshold;
 	case POLICY_HYSTERESIS:
+		return &policy_hysteresis;
 	case POLICY_COST_BENEFIT:
-	case POLICY_LRU:
+		return &policy_cost_benefit;
 	case POLICY_ONE_AT_A_TIME:
+		return &policy_one_at_a_time;
+	case POLICY_LRU:
 	case POLICY_COUNT:
 		break;
 	}

@@ -28,6 +28,10 @@ struct policy_ops {
 
 const struct policy_ops *policy_ops(enum policy policy);
 
-extern const struct policy_ops policy_lru, policy_cotenant;
+extern const struct policy_ops policy_lru, policy_cotenant, policy_threshold, policy_hysteresis,
+	policy_cost_benefit, policy_one_at_a_time;
+
+/* A sample was taken: hysteresis remembers the share in use. */
+void policy_earlier_sampled(struct arbiter *a);
 
 #endif

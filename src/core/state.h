@@ -28,6 +28,7 @@ enum {
 	HELD_KEPT = 8,
 	ASKED_KEPT = 12,
 	CROWDS = 4,
+	USE_KEPT = 20,
 };
 
 /* A list of request rows through their links. */
@@ -286,6 +287,11 @@ struct arbiter {
 	int64_t habits_at;       /* of the last sample */
 	int64_t waits_weight;    /* over all queues */
 	int64_t paced_at;
+	double use_was[USE_KEPT]; /* share of the first pool in use, by seconds: a ring */
+	uint32_t use_kept;        /* ever */
+	uint32_t use_closed;      /* hysteresis: too much was in use; no loads */
+	int64_t use_at;
+	uint64_t plain;           /* earlier policies: the plain one decides while progress + 1 is this; 0 = it does not */
 	struct pace pace[POOLS_MAX];
 
 	struct arbiter_counters counters;

@@ -138,6 +138,8 @@ static bool serve(struct arbiter *a)
 {
 	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
 
+	if (place_refuse_pressed(a))
+		return true;
 	if (policy->decide)
 		return policy->decide(a);
 	return place_undrain(a) || place_dispatch(a) || place_one(a);

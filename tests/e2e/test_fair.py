@@ -2,7 +2,9 @@
 import re
 import threading
 
-from harness import ask, chat, decisions, fake, models, wait_for
+import pytest
+
+from harness import ask, chat, decisions, fake, in_threads, models, wait_for
 
 SLOW = "--chunks 3 --chunk-ms 20"
 
@@ -139,3 +141,11 @@ def test_why_tells_who_held_the_room_and_what_it_cost(start):
     assert row["asked"] == 3 and row["asked_for"] == 1 and row["regret"] > 0
     plan = daemon.get("/api/v1/plan?model=a")
     assert plan["evict"][0]["model"] == "b" and plan["evict"][0]["regret"] >= 0
+
+
+@pytest.mark.parametrize("policy", ["threshold", "hysteresis", "cost-benefit", "one-at-a-time", "lru"])
+def test_the_earlier_policies_serve_everybody(start, policy):
+    daemon = start({name: fake(anon_mib=100, footprint_mib=120) for name in "abc"}, limit_mib=300, policy=policy,
+                   options=["--paranoid"])
+    answers = in_threads([lambda name=name: chat(daemon, name) for name in "abcabc"])
+    assert {answer.status for answer in answers} == {200}

@@ -338,8 +338,8 @@ static const struct bad bad_files[] = {
 	  "2:21: error: models.m.listen: not built yet in this version; try: remove it" },
 	{ "tls: {}\n" MODEL, "1:6: error: tls: not built yet in this version; try: remove it" },
 	{ "peers: []\n" MODEL, "1:8: error: peers: not built yet in this version; try: remove it" },
-	{ "policy: threshold\n" MODEL,
-	  "1:9: error: policy: threshold is not built yet in this version; try: cotenant" },
+	{ "policy: treshold\n" MODEL,
+	  "1:9: error: policy: 'treshold' is no choice here; try: threshold" },
 	{ "models:\n"
 	  "  m: {engine: vllm, file: x}\n",
 	  "2:15: error: models.m.engine: vllm is not built yet in this version; try: engine: "

@@ -212,6 +212,96 @@ static void a_long_warm_conversation_is_no_cheap_victim(void **state)
 	rig_close(&rig);
 }
 
+static void open_earlier(struct rig *rig, enum policy policy)
+{
+	rig_open(rig, 20);
+	rig->machine.policy = policy;
+	rig_machine(rig);
+	for (uint32_t model = 0; model < 4; model++)
+		rig_add(rig, model, 5);
+}
+
+static void load_one(struct rig *rig, uint32_t model, double used_gib)
+{
+	uint32_t request = rig_ask(rig, model);
+
+	rig_load(rig, model);
+	rig_finish(rig, request);
+	rig_measure(rig, model, 5, true, false);
+	rig_sample(rig, used_gib);
+}
+
+/* Three of 5 are 15 of 20, more than 70 %: the fourth waits for the longest unused to go, though it would fit. */
+static void threshold_loads_below_its_mark(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_earlier(&rig, POLICY_THRESHOLD);
+	for (uint32_t model = 0; model < 3; model++) {
+		load_one(&rig, model, 5 + 5 * model);
+		rig_wait(&rig, 1);
+	}
+	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b, spawn c, dispatch 3 c");
+	rig_ask(&rig, 3);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "spawn d");
+	rig_close(&rig);
+}
+
+static void one_at_a_time_keeps_one(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_earlier(&rig, POLICY_ONE_AT_A_TIME);
+	load_one(&rig, 0, 5);
+	uint32_t busy = rig_ask(&rig, 0);
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn a, dispatch 1 a, dispatch 2 a");
+	rig_finish(&rig, busy);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "spawn b");
+	rig_close(&rig);
+}
+
+/* By benefit over cost the short interactive request goes before the long one that came first. */
+static void cost_benefit_ranks_by_run_time_and_size(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_earlier(&rig, POLICY_COST_BENEFIT);
+	load_one(&rig, 0, 5);
+	uint32_t busy = rig_ask(&rig, 0);
+	rig_ask_as(&rig, 0, (struct request_spec){ .priority = PRIORITY_BATCH, .expected_us = 300 * SEC });
+	rig_ask_as(&rig, 0, (struct request_spec){ .priority = PRIORITY_INTERACTIVE, .expected_us = 2 * SEC });
+	rig_expect(&rig, "spawn a, dispatch 1 a, dispatch 2 a");
+	rig_finish(&rig, busy);
+	rig_expect(&rig, "dispatch 4 a");
+	rig_close(&rig);
+}
+
+/* The share in use rises by 2 % a second: by its trend it is over 90 % before it is there. */
+static void hysteresis_looks_at_the_trend(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_earlier(&rig, POLICY_HYSTERESIS);
+	load_one(&rig, 0, 5);
+	rig_finish(&rig, rig_ask(&rig, 0));
+	for (int i = 0; i < 8; i++) {
+		rig_wait(&rig, 1);
+		rig_measure(&rig, 0, 5, true, false);
+		rig_sample(&rig, 12 + 0.4 * i); /* 74 % at the end, and others' */
+	}
+	rig_expect(&rig, "spawn a, dispatch 1 a, dispatch 2 a, stop a");
+	rig_close(&rig);
+}
+
 static void open_set(struct rig *rig, enum policy policy)
 {
 	open_cotenant(rig, 20);
@@ -331,6 +421,10 @@ int main(void)
 		cmocka_unit_test(a_plan_ends_with_its_queue),
 		cmocka_unit_test(the_least_missed_goes),
 		cmocka_unit_test(a_long_warm_conversation_is_no_cheap_victim),
+		cmocka_unit_test(threshold_loads_below_its_mark),
+		cmocka_unit_test(one_at_a_time_keeps_one),
+		cmocka_unit_test(cost_benefit_ranks_by_run_time_and_size),
+		cmocka_unit_test(hysteresis_looks_at_the_trend),
 		cmocka_unit_test(a_set_comes_and_goes_as_one),
 		cmocka_unit_test(a_set_is_let_in_by_its_sum),
 		cmocka_unit_test(how_many_run_at_once_follows_their_speed),
