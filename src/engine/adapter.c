@@ -85,6 +85,18 @@ static void preload(const struct launch_request *request, struct words *env)
 	buf_release(&list);
 }
 
+/* Its weights are the file's own pages: with KV that follows use nothing large is left to touch. */
+static bool maps_its_file(const struct conf_model *model)
+{
+	const struct conf_strings *args = &model->args;
+
+	for (size_t i = 0; i + 1 < args->count; i++)
+		if ((strcmp(args->items[i], "-lm") == 0 || strcmp(args->items[i], "--load-mode") == 0) &&
+		    strstr(args->items[i + 1], "mmap"))
+			return true;
+	return false;
+}
+
 static void make_environment(const struct launch_request *request, struct words *env)
 {
 	/* Threads that wait by spinning take the cores from the other engines: 100 times slower, measured. */
@@ -92,7 +104,8 @@ static void make_environment(const struct launch_request *request, struct words 
 	/* Else a crash starts a debugger, which takes seconds and memory. */
 	words_set(env, "GGML_NO_BACKTRACE", "1");
 	/* Huge pages for large buffers: touching gigabytes of weights and KV takes a tenth of the time. */
-	words_set(env, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+	if (!request->lazy_library || !maps_its_file(request->model))
+		words_set(env, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 	words_set(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
 	inherit(env, request->environment);
 	if (request->lazy_library)
