@@ -401,10 +401,12 @@ static bool within_quota(struct exchange *exchange)
 
 	if (!key || (key->requests_per_min == 0 && key->parallel == 0))
 		return true;
-	exchange->counted = quota_take(&exchange->gateway->quotas, key, boot_now_us(), &failure);
-	if (!exchange->counted)
+	if (!quota_take(&exchange->gateway->quotas, key, boot_now_us(), &failure)) {
 		exchange_refuse(exchange, &failure);
-	return exchange->counted;
+		return false;
+	}
+	exchange->counted = true;
+	return true;
 }
 
 void exchange_choose(struct exchange *exchange)
