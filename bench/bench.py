@@ -26,6 +26,11 @@ from daemon import UnixConnection  # noqa: E402
 import http.client  # noqa: E402
 
 REQUESTS, CHUNKS = 500, 1000
+DECISIONS = os.environ.get("DECISIONS", str(ROOT / "build-bench" / "bench" / "decisions"))
+# models, requests that wait, the aim; what is this many times above it fails the bench
+SIZES = ((1000, 10000, 150_000), (4000, 40000, 300_000))
+CEILING = 5
+EVENTS = {6: "a measurement", 7: "a sample", 11: "an arrival", 13: "an end", 16: "a load's end"}
 KIB, MIB = 1024, 1 << 20
 
 
@@ -101,6 +106,39 @@ def per(measure, small, large, count):
 def status(one, field):
     with open(f"/proc/{one.process.pid}/status") as file:
         return int(dict(line.split(":", 1) for line in file)[field].split()[0]) * KIB
+
+
+def decisions(count, queued, events=3000):
+    """Instructions of the arbiter's step for each of so many events: {type: [count, ...]}, by callgrind's dumps."""
+    with tempfile.TemporaryDirectory() as folder:
+        types = subprocess.run(
+            ["valgrind", "--tool=callgrind", "--toggle-collect=measured_event", "--dump-after=measured_event",
+             "--combine-dumps=yes", f"--callgrind-out-file={folder}/out", f"--log-file={folder}/log",
+             DECISIONS, str(count), str(queued), str(events)],
+            check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.split()
+        totals = re.findall(r"^totals: (\d+)", pathlib.Path(folder, "out").read_text(), re.M)
+    costs = {}
+    for kind, total in zip(types, totals):
+        costs.setdefault(int(kind), []).append(int(total))
+    return costs
+
+
+def p99(values):
+    return sorted(values)[int(0.99 * len(values))]
+
+
+def decision_rows():
+    rows, worst = [], False
+    for count, queued, aim in SIZES:
+        costs = decisions(count, queued)
+        every = p99([cost for kind in costs.values() for cost in kind])
+        size = f"{count:,} models, {queued:,} queued"
+        rows.append((f"instructions an event, p99; {size}", f"{every:,}", f"{aim:,}"))
+        for kind, name in EVENTS.items():
+            values = costs.get(kind, [0])
+            rows.append((f"... {name}: mean / p99", f"{statistics.mean(values):,.0f} / {p99(values):,}", ""))
+        worst |= every > CEILING * aim
+    return rows, worst
 
 
 def at_rest():
@@ -187,6 +225,8 @@ def main():
     ]
     rows += [(f"a swap of {kind} beyond its own {load_ms} ms", "{:.1f} / {:.1f} / {:.1f} ms".format(*swap(kind, load_ms)),
               "20 ms") for kind in WORK for load_ms in (137, 503)]
+    more, worse = decision_rows()
+    rows += more
     with open("/proc/cpuinfo") as file:
         cpu = re.search(r"model name\s*: (.*)", file.read()).group(1)
     text = ["# Results", "", f"{datetime.date.today()}, {platform.machine()}, {cpu}, {os.cpu_count()} cores, "
@@ -195,7 +235,8 @@ def main():
     text += [f"| {what} | {value} | {aim} |" for what, value, aim in rows]
     (ROOT / "bench" / "results.md").write_text("\n".join(text) + "\n")
     print("\n".join(text))
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

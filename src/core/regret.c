@@ -92,9 +92,11 @@ static bool may_go(const struct arbiter *a, const struct want *want, const struc
 	bool ready = instance->state == INSTANCE_READY;
 	bool unasked_load = instance->state == INSTANCE_LOADING && !model->queue.count;
 	bool busy = instance_busy(instance) || model->queue.count;
+	/* Who loads alone to be measured does so without his mates, too. */
+	bool mate = !want->measures && set_mates(model, want->model);
 
 	if (model == want->model || model_pinned(model) || !(ready || unasked_load) ||
-	    instance->clearing || model->spec.flags & MODEL_RESERVATION || set_mates(model, want->model))
+	    instance->clearing || model->spec.flags & MODEL_RESERVATION || mate)
 		return false;
 	if (!ready || !busy)
 		return true;
