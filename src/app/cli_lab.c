@@ -20,6 +20,8 @@ static const struct cli_option lab_options[] = {
 	{ "policy", 'p', CLI_TEXT, "NAME", "sim: who decides a workload" },
 	{ "load", 0, CLI_TEXT, "X", "sim: so many times a workload's load (1)" },
 	{ "hours", 0, CLI_TEXT, "H", "sim: how long new work comes" },
+	{ "arrivals", 0, CLI_TEXT, "F.csv", "sim: that load instead: t_ms,model,class,service_ms a line" },
+	{ "svg", 0, CLI_TEXT, "F.svg", "sim: a picture of all policies side by side" },
 	{ "list", 0, CLI_FLAG, NULL, "sim: the workloads there are" },
 	{ 0 },
 };

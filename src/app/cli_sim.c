@@ -18,6 +18,7 @@ enum { RUNS_MAX = 100000, JOBS_MAX = 64 };
 struct order {
 	const char *workload;
 	const char *path; /* of its file; NULL = drawn */
+	const char *arrivals; /* of the load instead of its own; NULL = its own */
 	const char *policy;
 	double load, hours;
 	uint64_t first;
@@ -46,11 +47,13 @@ static bool open_scene(const struct order *order, uint64_t seed, struct scene *s
 {
 	struct err err;
 
-	if (!order->path)
-		return scene_draw(scene, order->workload, seed, order->load, order->hours);
-	if (scene_read(scene, order->path, &err) < 0)
+	if (!order->path && !scene_draw(scene, order->workload, seed, order->load, order->hours))
 		return false;
-	if (order->hours > 0 && 3600 * order->hours < scene->horizon_s)
+	if (order->path && scene_read(scene, order->path, &err) < 0)
+		return false;
+	if (order->arrivals)
+		return scene_arrivals(scene, order->arrivals, &err) == 0;
+	if (order->path && order->hours > 0 && 3600 * order->hours < scene->horizon_s)
 		scene->horizon_s = 3600 * order->hours;
 	return true;
 }
@@ -202,7 +205,7 @@ static void tell_json(const struct order *order, const struct study_result *resu
 
 static void tell_row(const char *name, const struct study_result *r)
 {
-	printf("%-8s %9.2f %9.2f %9.1f %9.2f %8.1f %8.3f %7.2f\n", name, r->wait_mean_s,
+	printf("%-15s %9.2f %9.2f %9.1f %9.2f %8.1f %8.3f %7.2f\n", name, r->wait_mean_s,
 	       r->wait_p95_s[0], r->wait_max_s, r->response_weighted_s, r->loads_per_hour,
 	       r->oom_per_hour, r->memory_used_mean);
 }
@@ -212,13 +215,53 @@ static void tell_table(const struct order *order, const struct study_result *res
 	struct study_result mean = mean_of(results, order->runs);
 	char seed[24];
 
-	printf("%s, %s\n%-8s %9s %9s %9s %9s %8s %8s %7s\n", order->workload, order->policy, "seed",
+	printf("%s, %s\n%-15s %9s %9s %9s %9s %8s %8s %7s\n", order->workload, order->policy, "seed",
 	       "wait s", "p95 int", "longest", "response", "loads/h", "OOM/h", "memory");
 	for (uint32_t i = 0; i < order->runs; i++) {
 		snprintf(seed, sizeof(seed), "%llu", (unsigned long long)results[i].seed);
 		tell_row(seed, &results[i]);
 	}
 	tell_row("mean", &mean);
+}
+
+/* Every policy over the same seeds, side by side. */
+static int draw_picture(const struct order *asked, const char *path)
+{
+	struct study_result mean[16];
+	struct study_result *results = xcalloc(asked->runs, sizeof(*results));
+	uint32_t count = 0;
+	bool good = true;
+
+	for (; study_policy(count) && count < sizeof(mean) / sizeof(mean[0]) && good; count++) {
+		struct order order = *asked;
+		order.policy = study_policy(count);
+		good = run_all(&order, results);
+		mean[count] = mean_of(results, order.runs);
+		if (good && count == 0)
+			printf("%-15s %9s %9s %9s %9s %8s %8s %7s\n", "", "wait s", "p95 int", "longest",
+			       "response", "loads/h", "OOM/h", "memory");
+		if (good)
+			tell_row(order.policy, &mean[count]);
+	}
+	free(results);
+	if (!good)
+		return cli_fail(CLI_FAILED, "cotenant lab sim --list", "lab: a run failed");
+	int code = cli_sim_svg(path, asked->workload, mean, count);
+	if (code < 0)
+		return cli_fail(CLI_FAILED, "df", "%s: %s", path, strerror(-code));
+	return CLI_DONE;
+}
+
+/* False with the sentence in `err`: the load cannot be played on that machine. */
+static bool arrivals_good(const struct order *order, struct err *err)
+{
+	struct scene scene = { 0 };
+	bool good = order->path ? scene_read(&scene, order->path, err) == 0
+	                        : scene_draw(&scene, order->workload, order->first, 1, -1);
+
+	good = good && scene_arrivals(&scene, order->arrivals, err) == 0;
+	scene_free(&scene);
+	return good;
 }
 
 /* ---- the verb ---- */
@@ -271,11 +314,17 @@ int cli_sim_study(const struct cli_args *args, uint64_t first, uint64_t last)
 		return cli_fail(CLI_USAGE, example, "lab: there is no policy '%.40s'", order.policy);
 	if (order.load <= 0 || order.hours == 0)
 		return cli_fail(CLI_USAGE, example, "lab: --load and --hours are numbers above 0");
+	if (cli_value(args, "arrivals")->given)
+		order.arrivals = cli_value(args, "arrivals")->text;
+	if (order.arrivals && !arrivals_good(&order, &err))
+		return cli_fail(CLI_FAILED, "cotenant lab sim mixed64 --arrivals load.csv", "%s", err.text);
 	if (order.path)
 		order.runs = 1; /* it has its seed */
 	if (order.jobs > order.runs)
 		order.jobs = order.runs;
 
+	if (cli_value(args, "svg")->given)
+		return draw_picture(&order, cli_value(args, "svg")->text);
 	struct study_result *results = xcalloc(order.runs, sizeof(*results));
 	bool good = run_all(&order, results);
 	if (good && args->json)

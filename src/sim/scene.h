@@ -72,6 +72,12 @@ struct scene {
 /* 0, or a negative errno with the sentence in `err`. scene_free() in either case. */
 int scene_read(struct scene *scene, const char *path, struct err *err);
 
+/*
+ * The load of a file in place of the scene's own: lines of t_ms,model,class,service_ms, the model one
+ * of the scene's, the class interactive, normal or batch. 0, or a negative errno with the line in `err`.
+ */
+int scene_arrivals(struct scene *scene, const char *path, struct err *err);
+
 /* The generator's own worlds: false where there is no such workload. hours 0 = the workload's own. */
 bool scene_draw(struct scene *scene, const char *workload, uint64_t seed, double load, double hours);
 /* The workloads' names by index; NULL at the end. */

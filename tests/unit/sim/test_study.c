@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "sim/dice.h"
 #include "sim/study.h"
@@ -79,6 +80,30 @@ static void test_what_is_no_world_is_refused(void **state)
 	remove("nonsense.json");
 }
 
+/* A load of one's own on a drawn machine; a wrong line is named. */
+static void test_a_recorded_load_is_played(void **state)
+{
+	struct study_result result;
+	struct scene scene;
+	struct err err;
+
+	(void)state;
+	assert_true(scene_draw(&scene, "mixed48", 1, 1, 0));
+	write_world("load.csv", "t_ms,model,class,service_ms\n2000,chat7b,interactive,1500\n\n1000, embed,batch,20\n");
+	assert_int_equal(scene_arrivals(&scene, "load.csv", &err), 0);
+	assert_int_equal(scene.sessions, 2);
+	assert_true(scene.session[0].start_s < 1.5 && scene.horizon_s < 4);
+	assert_true(study_run(&scene, "cotenant", &result));
+	assert_int_equal(result.finished, 2);
+	write_world("load.csv", "1,chat7b,interactive,5\n2,nobody,batch,5\n");
+	assert_true(scene_arrivals(&scene, "load.csv", &err) < 0);
+	assert_non_null(strstr(err.text, "load.csv:2"));
+	write_world("load.csv", "-1,chat7b,interactive,5\n");
+	assert_true(scene_arrivals(&scene, "load.csv", &err) < 0);
+	scene_free(&scene);
+	remove("load.csv");
+}
+
 /* Drawn worlds are of the study's kind: its tables say what is in the comments below. */
 static void test_drawn_worlds_are_of_the_studys_kind(void **state)
 {
@@ -106,6 +131,7 @@ int main(void)
 		cmocka_unit_test(test_the_stream_is_the_studys),
 		cmocka_unit_test(test_a_turn_costs_what_the_rules_say),
 		cmocka_unit_test(test_what_is_no_world_is_refused),
+		cmocka_unit_test(test_a_recorded_load_is_played),
 		cmocka_unit_test(test_drawn_worlds_are_of_the_studys_kind),
 	};
 
