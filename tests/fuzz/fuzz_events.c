@@ -64,7 +64,7 @@ static void fill_model(struct script *script, struct event *event)
 
 	event->model.model = next(script) % (MODELS + 1);
 	spec->present = next(script) % 8 != 0;
-	spec->flags = next(script);
+	spec->flags = next(script) | next(script) % 4 << 8;
 	spec->priority = next(script) % PRIORITY_COUNT;
 	spec->slots = next(script) % 4;
 	spec->queue = next(script) % 8;
@@ -91,6 +91,10 @@ static void fill_arrival(struct script *script, struct event *event)
 	spec->kind = next(script) % REQUEST_KIND_COUNT;
 	spec->priority = next(script) % PRIORITY_COUNT;
 	spec->flags = next(script) % 4;
+	spec->weight_milli = next(script) * 100;
+	spec->key = next(script) % 3;
+	spec->conversation = next(script) % 3;
+	spec->expected_us = bytes_of(script);
 	spec->deadline_at_us = next(script) % 2 ? INT64_MAX : script->now + (int64_t)next(script) * 1000000;
 	if (next(script) % 2)
 		spec->need.bytes[0][USE_HOST] = bytes_of(script) / 8;
@@ -130,6 +134,17 @@ static void fill(struct script *script, struct event *event)
 	case EVENT_REQUEST_FINISHED:
 		event->request.request.index = next(script) % REQUESTS;
 		event->request.request.generation = script->generation[event->request.request.index];
+		break;
+	case EVENT_FILE_RESIDENCY:
+		event->residency.model = next(script) % (MODELS + 1);
+		event->residency.cached_bytes = bytes_of(script);
+		break;
+	case EVENT_LEARNED:
+		event->learned.file_key = next(script) % 3;
+		event->learned.loads = next(script);
+		event->learned.load_us = bytes_of(script);
+		event->learned.base.bytes[0][USE_HOST] = bytes_of(script);
+		event->learned.peak.bytes[0][USE_HOST] = bytes_of(script);
 		break;
 	case EVENT_PIN:
 		event->command.model = next(script) % MODELS;
@@ -187,6 +202,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		script.now += (int64_t)next(&script) * 100000;
 		fill(&script, &event);
 		event.at_us = script.now;
+		if (script.left % 32 == 7)
+			event.at_us -= (int64_t)script.left * 1000000; /* a clock that went back, also below 0 */
 		step(arbiter, &script, &event);
 		if (script.left % 16 == 0)
 			plan(arbiter, &limits, script.left / 16 % MODELS);
