@@ -349,8 +349,9 @@ static void try_both(const struct lazy_check *check, const struct conf_model *mo
 	struct conf_model probe = probe_of(model, file);
 	if (probe_model_write(file, &err) < 0)
 		snprintf(out->reason, sizeof(out->reason), "%.190s", err.text);
-	else if (try_one(check, &probe, folder, false, &plain, out) &&
-	         try_one(check, &probe, folder, true, &lazy, out))
+	/* With it first: where it does not get in, that shows before anything is asked. */
+	else if (try_one(check, &probe, folder, true, &lazy, out) &&
+	         try_one(check, &probe, folder, false, &plain, out))
 		compare(&probe, &plain, &lazy, out);
 	unlink(file);
 	rmdir(folder);
