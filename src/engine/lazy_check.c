@@ -71,6 +71,22 @@ static int dial(const char *path)
 	return fd;
 }
 
+/* By its length, where it tells one: not every engine hangs up after its answer. */
+static bool is_whole(struct str text)
+{
+	static const char name[] = "Content-Length:";
+	const char *end = memmem(text.data, text.length, "\r\n\r\n", 4);
+	const char *at = end ? memmem(text.data, (size_t)(end - text.data), name, sizeof(name) - 1) : NULL;
+	uint64_t length;
+
+	if (!at)
+		return false;
+	at += sizeof(name) - 1;
+	struct str line = { at, (size_t)(end - at) };
+	line = str_trim(str_cut(line, '\r', &line));
+	return str_to_u64(line, &length) && text.length - (size_t)(end + 4 - text.data) >= length;
+}
+
 /* One exchange; the HTTP status, or -1. The whole answer is in `out`; `peer`: who listens there. */
 static int exchange(const char *path, const char *request, const char *body, struct buf *out, pid_t *peer)
 {
@@ -86,13 +102,13 @@ static int exchange(const char *path, const char *request, const char *body, str
 		*peer = who.pid;
 	if (dprintf(fd, "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\nContent-Type: application/json\r\n"
 	                "Content-Length: %zu\r\n\r\n%s", request, strlen(body), body) > 0)
-		while (buf_length(out) < REPLY_MAX &&
+		while (buf_length(out) < REPLY_MAX && !is_whole(buf_str(out)) &&
 		       (got = recv(fd, buf_reserve(out, 4096), 4096, 0)) > 0)
 			buf_commit(out, (size_t)got);
 	close(fd);
 	uint64_t status = 0;
 	struct str text = buf_str(out);
-	if (got != 0 || text.length < 12 || !str_starts(text, "HTTP/1.") ||
+	if (got < 0 || text.length < 12 || !str_starts(text, "HTTP/1.") ||
 	    !str_to_u64((struct str){ text.data + 9, 3 }, &status))
 		return -1;
 	return (int)status;
