@@ -245,8 +245,8 @@ void shell_kept_ask(struct shell *shell, struct id instance);         /* ready *
 void shell_kept_ended(struct shell *shell, struct id instance, uint64_t conversation, int64_t tokens);
 /* ACTION_DISCARD: EVENT_CONVERSATION_ERASED follows. */
 void shell_kept_discard(struct shell *shell, struct id instance);
-/* True: what is to be kept is saved first, then it is stopped. */
-bool shell_kept_stop(struct shell *shell, struct id instance);
+/* ACTION_STOP: what is to be kept is saved, and what was asked is answered, before it is told to end. */
+void shell_kept_stop(struct shell *shell, struct id instance);
 /* True: the request's conversation is brought back first, then it is dispatched. */
 bool shell_kept_restore(struct shell *shell, const struct action *dispatch);
 struct conversation_view;

@@ -194,8 +194,7 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_STOP:
 		want_stop(shell, action->instance);
 		gateway_forget_instance(shell->gateway, action->instance);
-		if (!shell_kept_stop(shell, action->instance))
-			supervisor_stop(shell->supervisor, action->instance);
+		shell_kept_stop(shell, action->instance);
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:

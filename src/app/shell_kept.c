@@ -238,7 +238,9 @@ static void on_told(void *ctx, const struct conversations_told *told)
 	if (settled)
 		kept->recent_count = 0;
 	push_held(kept, told->error == 0 ? told : NULL);
-	if (!settled)
+	if (kept->stop_then)
+		supervisor_stop(kept->shell->supervisor, kept->instance, 0);
+	else if (!settled)
 		ask(kept);
 }
 
@@ -316,7 +318,7 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 		push_erased(kept, told->error != 0, told->saved_bytes);
 	kept->clear_asked = false;
 	if (kept->stop_then)
-		supervisor_stop(kept->shell->supervisor, kept->instance);
+		supervisor_stop(kept->shell->supervisor, kept->instance, 0);
 	else if (told->error)
 		ask(kept);
 }
@@ -364,15 +366,26 @@ void shell_kept_discard(struct shell *shell, struct id instance)
 	}
 }
 
-bool shell_kept_stop(struct shell *shell, struct id instance)
+/*
+ * What is worth keeping is saved first. And an engine that is told to end while it has a
+ * question before it may not end: its queue is closed, and the question waits in it. So
+ * the answer is awaited, for a moment.
+ */
+void shell_kept_stop(struct shell *shell, struct id instance)
 {
+	enum { ANSWER_MS = 1000 };
 	struct instance_row *row = shell_instance(shell, instance);
+	struct kept_talk *kept = row ? row->kept : NULL;
 
-	if (!row || !row->kept || shell->phase != PHASE_SERVING || !row->kept->tokens ||
-	    !shell->conf->models[row->model].kv_keep_bytes)
-		return false;
-	row->kept->stop_then = true;
-	return clear(row->kept);
+	if (!kept) {
+		supervisor_stop(shell->supervisor, instance, 0);
+		return;
+	}
+	bool keeps = shell->phase == PHASE_SERVING && kept->tokens &&
+	             shell->conf->models[row->model].kv_keep_bytes;
+	kept->stop_then = true;
+	if (!keeps || !clear(kept))
+		supervisor_stop(shell->supervisor, instance, kept->talk && !kept->clearing ? ANSWER_MS : 0);
 }
 
 /* ---- bringing back ---- */

@@ -435,11 +435,24 @@ static void signal_after(struct instance *instance, uint32_t ms)
 	uv_timer_start(instance->timer, next_signal, divisor ? ms / divisor : ms, 0);
 }
 
+static void send_term(struct instance *instance)
+{
+	const struct drain_rule *rule = &instance->adapter->drain;
+
+	instance->terms = 1;
+	send_signal(instance, SIGTERM);
+	signal_after(instance, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms);
+}
+
 static void next_signal(uv_timer_t *timer)
 {
 	struct instance *instance = timer->data;
 	const struct drain_rule *rule = &instance->adapter->drain;
 
+	if (instance->terms == 0) {
+		send_term(instance);
+		return;
+	}
 	if (instance->terms == 1 && rule->term_again_ms) {
 		instance->terms++;
 		send_signal(instance, SIGTERM);
@@ -459,22 +472,23 @@ static bool begin_stopping(struct instance *instance)
 	return true;
 }
 
-void supervisor_stop(struct supervisor *supervisor, struct id id)
+void supervisor_stop(struct supervisor *supervisor, struct id id, uint32_t patience_ms)
 {
 	struct instance *instance = by_id(supervisor, id);
+	bool stops = instance && instance->state == INSTANCE_STOPPING;
 
-	if (instance && instance->state == INSTANCE_STOPPING)
+	if (stops && (instance->terms > 0 || instance->killed || instance->outside))
 		return;
-	if (!begin_stopping(instance))
+	if (!stops && !begin_stopping(instance))
 		return;
 	if (instance->outside) {
 		instance_detach(instance);
 		return;
 	}
-	const struct drain_rule *rule = &instance->adapter->drain;
-	instance->terms = 1;
-	send_signal(instance, SIGTERM);
-	signal_after(instance, rule->term_again_ms ? rule->term_again_ms : rule->kill_ms);
+	if (patience_ms)
+		uv_timer_start(instance->timer, next_signal, patience_ms, 0);
+	else
+		send_term(instance);
 }
 
 void supervisor_check(struct supervisor *supervisor, struct id id)

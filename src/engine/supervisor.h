@@ -92,7 +92,11 @@ struct spawn_order {
 
 /* 0: events follow. Else nothing was started and `err` says why. */
 int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *order, struct err *err);
-void supervisor_stop(struct supervisor *supervisor, struct id instance);
+/*
+ * Told to end by the adapter's drain rule: at once, or after `patience_ms` in which a call
+ * with 0 does it at once. What is stopping already goes on as it does.
+ */
+void supervisor_stop(struct supervisor *supervisor, struct id instance, uint32_t patience_ms);
 void supervisor_kill(struct supervisor *supervisor, struct id instance);
 
 /* Ask a ready one whether it is still well; on_unhealthy tells where it is not. */

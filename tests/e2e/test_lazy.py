@@ -53,6 +53,17 @@ def test_context_costs_what_conversations_fill(start):
     assert "tokens held" in ask(daemon, "GET", "/api/v1/why/chat").json["text"]
 
 
+def test_an_engine_ends_at_once_after_an_answer(start):
+    """What its slots hold is just being asked then; an engine told to end with a question before it ends only by force."""
+    daemon = start({"a": real("tiny.gguf")})
+    for _ in range(8):
+        assert ask(daemon, "POST", "/v1/chat/completions", chat_body("a", 4)).status == 200
+        begin = time.monotonic()
+        daemon.model("a", "unload")
+        wait_state(daemon, "a", "unloaded", seconds=20)
+        assert time.monotonic() - begin < 8, "it is killed after 10 s"
+
+
 def test_fixed_takes_all_of_it(start):
     daemon = start({"chat": real("kv.gguf", context=4096, kv="fixed")})
     say(daemon, 1)

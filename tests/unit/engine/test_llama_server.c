@@ -31,7 +31,7 @@ static void it_gets_ready_with_our_flags(void **state)
 		assert_int_equal(bench->slots, i == 2 ? 1 : 2);
 		assert_int_equal(bench->context_tokens, i == 2 ? 512 : 1024);
 		assert_true(bench->progress > 0);
-		supervisor_stop(bench->supervisor, bench->id);
+		supervisor_stop(bench->supervisor, bench->id, 0);
 		WAIT(gone);
 		assert_int_equal(bench->ending.fail, FAIL_NONE);
 		assert_true((bench->gone_ns - bench->ended_ns) / 1000000 < 100);
@@ -50,7 +50,7 @@ static void an_embedding_model_takes_a_text_in_one_piece(void **state)
 	WAIT(ready);
 	struct str log = supervisor_log(bench->supervisor, &bench->conf->models[0]);
 	assert_non_null(memmem(log.data, log.length, "n_ubatch              = 1024", 28));
-	supervisor_stop(bench->supervisor, bench->id);
+	supervisor_stop(bench->supervisor, bench->id, 0);
 	WAIT(gone);
 }
 

@@ -34,7 +34,7 @@ static bool endpoint_of(struct bench *bench, struct endpoint *out)
 
 static void stop_and_wait(struct bench *bench)
 {
-	supervisor_stop(bench->supervisor, bench->id);
+	supervisor_stop(bench->supervisor, bench->id, 0);
 	WAIT(gone);
 	assert_int_equal(bench->ending.fail, FAIL_NONE);
 }
@@ -217,8 +217,8 @@ static void term_unheard_is_said_again_and_then_kill(void **state)
 	spawn(bench);
 	WAIT(ready);
 	uint64_t start = uv_hrtime();
-	supervisor_stop(bench->supervisor, bench->id);
-	supervisor_stop(bench->supervisor, bench->id);
+	supervisor_stop(bench->supervisor, bench->id, 0);
+	supervisor_stop(bench->supervisor, bench->id, 0);
 	WAIT(gone);
 	uint64_t ms = (bench->gone_ns - start) / 1000000;
 	assert_true(ms >= 500);
@@ -243,7 +243,7 @@ static void a_kill_does_not_wait(void **state)
 	spawn(bench);
 	WAIT(ready);
 	uint64_t start = uv_hrtime();
-	supervisor_stop(bench->supervisor, bench->id);
+	supervisor_stop(bench->supervisor, bench->id, 0);
 	supervisor_kill(bench->supervisor, bench->id);
 	WAIT(gone);
 	assert_true((bench->gone_ns - start) / 1000000 < 700);
@@ -257,7 +257,7 @@ static void a_stop_while_loading_is_quick(void **state)
 
 	fake_llama(bench, "--load-ms 60000");
 	spawn(bench);
-	supervisor_stop(bench->supervisor, bench->id); /* before it even runs */
+	supervisor_stop(bench->supervisor, bench->id, 0); /* before it even runs */
 	WAIT(gone);
 	assert_int_equal(bench->ending.fail, FAIL_NONE);
 	spawn(bench);
@@ -336,7 +336,7 @@ static void fifty_lives_leave_nothing_open(void **state)
 		if (i % 2)
 			supervisor_kill(bench->supervisor, bench->id);
 		else
-			supervisor_stop(bench->supervisor, bench->id);
+			supervisor_stop(bench->supervisor, bench->id, 0);
 		WAIT(gone);
 		if (i == 0)
 			before = count_fds();
