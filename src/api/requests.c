@@ -56,9 +56,12 @@ static const char *stage_name(enum exchange_stage stage)
 }
 
 /* "; waited 3.1 s: ..." where it was long enough to ask why. */
-static void put_wait(const struct api *api, uint64_t request, uint32_t model, int64_t from_us, int64_t until_us,
-                     struct buf *out)
+static void put_wait(const struct seen *seen, uint64_t request, uint32_t model, int64_t from_us,
+                     int64_t until_us, struct buf *out)
 {
+	const struct api *api = seen->api;
+	struct seen caller = *seen;
+	struct names names = api_names_for(&caller);
 	struct buf why = BUF_INIT;
 	struct api_now now;
 	char time[UNITS_TEXT];
@@ -66,15 +69,16 @@ static void put_wait(const struct api *api, uint64_t request, uint32_t model, in
 	api->host.now(api->host.ctx, &now);
 	wait_text(&api->past,
 	          &(struct wait_ask){ request, model, from_us, until_us, now.wall_offset_us },
-	          &api->names, &why);
+	          &names, &why);
 	if (buf_length(&why) && until_us - from_us >= US_PER_MS)
 		buf_printf(out, "; waited %s: %s", units_duration(time, until_us - from_us), buf_cstr(&why));
 	buf_release(&why);
 }
 
-static void put_live_text(const struct api *api, const struct exchange_view *view, int64_t now_us,
+static void put_live_text(const struct seen *seen, const struct exchange_view *view, int64_t now_us,
                           uint32_t position, struct buf *out)
 {
+	const struct api *api = seen->api;
 	char time[UNITS_TEXT];
 	const char *name = view->model == MODEL_NONE ? NULL : api->names.model(api->names.ctx, view->model);
 
@@ -89,7 +93,7 @@ static void put_live_text(const struct api *api, const struct exchange_view *vie
 	else
 		buf_printf(out, "runs on %s since %s", name,
 		           units_duration(time, now_us - view->dispatched_at_us));
-	put_wait(api, view->sequence, view->model, view->arrived_at_us,
+	put_wait(seen, view->sequence, view->model, view->arrived_at_us,
 	         view->dispatched_at_us ? view->dispatched_at_us : now_us, out);
 	/* What the model itself waits for is what the request waits for. */
 	struct model_view model;
@@ -100,8 +104,9 @@ static void put_live_text(const struct api *api, const struct exchange_view *vie
 	}
 }
 
-static json_t *live_json(const struct api *api, const struct exchange_view *view)
+static json_t *live_json(const struct seen *seen, const struct exchange_view *view)
 {
+	const struct api *api = seen->api;
 	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
 	struct buf text = BUF_INIT;
 	struct api_now now;
@@ -111,7 +116,7 @@ static json_t *live_json(const struct api *api, const struct exchange_view *view
 	uint32_t position = view->stage == STAGE_WAITING ? arbiter_queue_position(arbiter, view->ticket) : 0;
 	json_t *json = common_json(api, view->sequence, view->model, view->priority,
 	                           view->side ? view->side->name : NULL, view->key ? view->key->name : NULL, view->path, view->decision);
-	put_live_text(api, view, now.now_us, position, &text);
+	put_live_text(seen, view, now.now_us, position, &text);
 	json_object_set_new(json, "state", json_string(stage_name(view->stage)));
 	json_object_set_new(json, "outcome", json_null());
 	json_object_set_new(json, "status", json_null());
@@ -134,8 +139,9 @@ static json_t *live_json(const struct api *api, const struct exchange_view *view
 
 /* ---- ended ---- */
 
-static json_t *ended_json(const struct api *api, const struct past_request *row)
+static json_t *ended_json(const struct seen *seen, const struct past_request *row)
 {
+	const struct api *api = seen->api;
 	const struct exchange_end *end = &row->end;
 	struct buf text = BUF_INIT;
 	char time[UNITS_TEXT];
@@ -145,7 +151,7 @@ static json_t *ended_json(const struct api *api, const struct past_request *row)
 	                           end->decision);
 	buf_printf(&text, "ended after %s: %s", units_duration(time, end->ended_at_us - end->arrived_at_us),
 	           end->fail ? fail_name(end->fail) : "answered");
-	put_wait(api, end->sequence, end->model, end->arrived_at_us,
+	put_wait(seen, end->sequence, end->model, end->arrived_at_us,
 	         end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us, &text);
 	json_object_set_new(json, "state", json_string("ended"));
 	json_object_set_new(json, "outcome", json_string(end->fail ? fail_name(end->fail) : "ok"));
@@ -169,8 +175,7 @@ static json_t *ended_json(const struct api *api, const struct past_request *row)
 /* ---- endpoints ---- */
 
 struct walk {
-	struct api *api;
-	const struct call *call;
+	struct seen seen;
 	uint64_t wanted; /* 0 = all */
 	json_t *array;
 };
@@ -180,17 +185,17 @@ static void take_live(void *ctx, const struct exchange_view *view)
 	struct walk *walk = ctx;
 
 	if ((walk->wanted && view->sequence != walk->wanted) ||
-	    !api_may_see_key(walk->call, view->key ? view->key->name : NULL))
+	    !api_may_see_key(walk->seen.call, view->key ? view->key->name : NULL))
 		return;
 	/* Exchanges of our own endpoints are no requests for a model. */
 	if (!walk->wanted && view->model == MODEL_NONE && view->stage != STAGE_READING)
 		return;
-	json_array_append_new(walk->array, live_json(walk->api, view));
+	json_array_append_new(walk->array, live_json(&walk->seen, view));
 }
 
 json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequence)
 {
-	struct walk walk = { api, call, sequence, json_array() };
+	struct walk walk = { { api, call }, sequence, json_array() };
 
 	api->host.requests(api->host.ctx, take_live, &walk);
 	json_t *json = json_incref(json_array_get(walk.array, 0));
@@ -198,13 +203,13 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 	if (json)
 		return json;
 	const struct past_request *row = past_find_request(&api->past, sequence);
-	return row && api_may_see_key(call, row->key_name) ? ended_json(api, row) : NULL;
+	return row && api_may_see_key(call, row->key_name) ? ended_json(&walk.seen, row) : NULL;
 }
 
 /* The live ones, then the lately ended, newest first; ?live=1 leaves out the latter. */
 void handle_requests(struct api *api, struct call *call, const char *name)
 {
-	struct walk walk = { api, call, 0, json_array() };
+	struct walk walk = { { api, call }, 0, json_array() };
 	const struct past_request *row;
 	char live[4];
 
@@ -213,7 +218,7 @@ void handle_requests(struct api *api, struct call *call, const char *name)
 	bool all = !call_parameter(call, "live", live, sizeof(live)) || str_is(str_from(live), "0");
 	for (uint64_t i = 0; all && (row = past_request_at(&api->past, i)); i++)
 		if (api_may_see_key(call, row->key_name))
-			json_array_append_new(walk.array, ended_json(api, row));
+			json_array_append_new(walk.array, ended_json(&walk.seen, row));
 	api_reply(call, 200, json_pack("{s:o}", "requests", walk.array));
 }
 
