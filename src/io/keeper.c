@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,6 +49,7 @@ struct keeper {
 	int socket;           /* -1: the keeper is dead and not yet replaced */
 	bool reaped;          /* the dead keeper's own exit was taken */
 	bool closing;
+	int nice;             /* as we began: what a later keeper and its engines run at */
 	uv_loop_t *loop;      /* NULL until attached */
 	uv_poll_t *poll;
 	uv_timer_t *mending;
@@ -69,8 +71,10 @@ static int start(struct keeper *keeper, struct err *err)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid_t pid = fork();
 	int error = errno;
-	if (pid == 0)
+	if (pid == 0) {
+		setpriority(PRIO_PROCESS, 0, keeper->nice);
 		keeper_main(ends[1]);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	close(ends[1]);
 	if (pid < 0) {
@@ -91,6 +95,7 @@ struct keeper *keeper_fork(struct err *err)
 	list_init(&keeper->children);
 	list_init(&keeper->parked);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	keeper->nice = getpriority(PRIO_PROCESS, 0);
 	if (start(keeper, err) < 0) {
 		free(keeper);
 		return NULL;

@@ -168,11 +168,13 @@ def test_the_keeper_killed(start):
     with open(f"/proc/{engine}/stat") as file:
         keeper = int(file.read().rpartition(")")[2].split()[1])
     assert keeper != daemon.process.pid, "engines are children of the keeper"
+    nice = os.getpriority(os.PRIO_PROCESS, engine)
     kill(keeper)
     wait_for("the engine to be gone", lambda: not alive(engine))
     # Before the daemon knows, a dying engine may still take a connection: that one gets 502.
     wait_for("the daemon to know", lambda: models(daemon)["a"]["state"] not in ("idle", "busy"))
     assert chat(daemon, "a").status == 200, "a new keeper serves"
+    assert os.getpriority(os.PRIO_PROCESS, engine_pids(daemon, "a")[0]) == nice, "not at the daemon's own priority"
 
 
 @pytest.mark.parametrize("how, said", [("--no-listen", "nobody listens at"), ("--other-place", "nobody listens at"),
