@@ -53,7 +53,7 @@ const struct choice schema_engine_kinds[] = {
 };
 
 static const struct choice kv_ways[] = {
-	{ "lazy", CONF_KV_LAZY, NULL, "means fixed until it is built" },
+	{ "lazy", CONF_KV_LAZY, NULL, "where the engine computes on the CPU, else fixed" },
 	{ "elastic", CONF_KV_ELASTIC, "lazy or fixed", NULL },
 	{ "fixed", CONF_KV_FIXED, NULL, NULL },
 	{ NULL, 0, NULL, NULL },
