@@ -96,6 +96,14 @@ struct supervisor {
 /* instance_load.c: from the first question to readiness. */
 void instance_begin_loading(struct instance *instance);
 void instance_stop_asking(struct instance *instance);
+/* Where its health is asked for. */
+const char *instance_health_path(const struct instance *instance);
+/*
+ * Ask for its health once. 0: `done` follows, or `late` after `late_ms`, which both find the
+ * instance as their context. A negative errno: neither does, and health_said is that.
+ */
+typedef void instance_answer(void *ctx, int status, struct str body);
+int instance_ask_health(struct instance *instance, instance_answer *done, uv_timer_cb late, uint32_t late_ms);
 /* What its health said last, as half a sentence. */
 void instance_health_text(const struct instance *instance, char *out, size_t out_bytes);
 void instance_ask_slots(struct instance *instance); /* it is healthy; what is it like? Then it is ready */

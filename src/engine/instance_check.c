@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "engine/ask.h"
 #include "engine/instance.h"
 
 enum { CHECK_TRIES = 3, CHECK_ANSWER_MS = 3000, CHECK_AGAIN_MS = 1000 };
@@ -54,23 +53,9 @@ static void on_late(uv_timer_t *timer)
 static void check(uv_timer_t *timer)
 {
 	struct instance *instance = timer->data;
-	const char *path = instance->adapter->health_path;
-	struct ask_options options = {
-		.loop = instance->supervisor->options.loop,
-		.endpoint = &instance->endpoint,
-		.path = path ? path : instance->model->health,
-		.ctx = instance,
-		.done = on_answer,
-	};
-	int code = ask_start(&options, &instance->ask);
 
-	if (code == 0) {
-		uv_timer_start(instance->timer, on_late, CHECK_ANSWER_MS, 0);
-		return;
-	}
-	instance->ask = NULL;
-	instance->health_said = code;
-	missed(instance);
+	if (instance_ask_health(instance, on_answer, on_late, CHECK_ANSWER_MS) < 0)
+		missed(instance);
 }
 
 void instance_check(struct instance *instance)

@@ -38,6 +38,31 @@ void instance_stop_asking(struct instance *instance)
 	uv_timer_stop(instance->timer);
 }
 
+const char *instance_health_path(const struct instance *instance)
+{
+	return instance->adapter->health_path ? instance->adapter->health_path : instance->model->health;
+}
+
+int instance_ask_health(struct instance *instance, instance_answer *done, uv_timer_cb late, uint32_t late_ms)
+{
+	struct ask_options options = {
+		.loop = instance->supervisor->options.loop,
+		.endpoint = &instance->endpoint,
+		.path = instance_health_path(instance),
+		.ctx = instance,
+		.done = done,
+	};
+	int code = ask_start(&options, &instance->ask);
+
+	if (code < 0) {
+		instance->ask = NULL;
+		instance->health_said = code;
+		return code;
+	}
+	uv_timer_start(instance->timer, late, late_ms, 0);
+	return 0;
+}
+
 static void ask_later(struct instance *instance)
 {
 	uint64_t pause = (now_ms(instance) - instance->started_ms) / PAUSE_SHARE;
@@ -195,24 +220,10 @@ static void on_health_late(uv_timer_t *timer)
 static void ask_health(uv_timer_t *timer)
 {
 	struct instance *instance = timer->data;
-	const char *path = instance->adapter->health_path;
-	struct ask_options options = {
-		.loop = instance->supervisor->options.loop,
-		.endpoint = &instance->endpoint,
-		.path = path ? path : instance->model->health,
-		.ctx = instance,
-		.done = on_health,
-	};
 
 	measure(instance);
-	int code = ask_start(&options, &instance->ask);
-	if (code < 0) {
-		instance->ask = NULL;
-		instance->health_said = code;
+	if (instance_ask_health(instance, on_health, on_health_late, ANSWER_MS) < 0)
 		ask_later(instance);
-		return;
-	}
-	uv_timer_start(instance->timer, on_health_late, ANSWER_MS, 0);
 }
 
 void instance_begin_loading(struct instance *instance)
@@ -225,7 +236,7 @@ void instance_begin_loading(struct instance *instance)
 void instance_health_text(const struct instance *instance, char *out, size_t out_bytes)
 {
 	const struct endpoint *endpoint = &instance->endpoint;
-	const char *path = instance->adapter->health_path;
+	const char *path = instance_health_path(instance);
 	int said = instance->health_said;
 	char where[140];
 
@@ -235,7 +246,6 @@ void instance_health_text(const struct instance *instance, char *out, size_t out
 		snprintf(where, sizeof(where), "%s", endpoint->path);
 	else
 		snprintf(where, sizeof(where), "127.0.0.1:%u", endpoint->port);
-	path = path ? path : instance->model->health;
 	if (said > 0)
 		snprintf(out, out_bytes, "%.100s answered %d", path, said);
 	else if (said == -ECONNREFUSED || said == -ENOENT)

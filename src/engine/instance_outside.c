@@ -110,12 +110,11 @@ static void on_reached(void *ctx, const struct reach_result *result)
 static void attach_again(uv_timer_t *timer)
 {
 	struct instance *instance = timer->data;
-	const char *path = instance->adapter->health_path;
 
 	instance->reach = reach_start(&(struct reach_options){
 		.loop = instance->supervisor->options.loop,
 		.model = instance->model,
-		.path = path ? path : instance->model->health,
+		.path = instance_health_path(instance),
 		.find_owner = true,
 		.ctx = instance,
 		.done = on_reached,
