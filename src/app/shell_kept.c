@@ -385,7 +385,7 @@ void shell_kept_stop(struct shell *shell, struct id instance)
 	             shell->conf->models[row->model].kv_keep_bytes;
 	kept->stop_then = true;
 	if (!keeps || !clear(kept))
-		supervisor_stop(shell->supervisor, instance, kept->talk && !kept->clearing ? ANSWER_MS : 0);
+		supervisor_stop(shell->supervisor, instance, kept->talk ? ANSWER_MS : 0);
 }
 
 /* ---- bringing back ---- */
