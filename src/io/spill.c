@@ -146,11 +146,6 @@ void spill_fetch(struct spill *spill, uint64_t offset, size_t bytes)
 	worker_start(spill->loop, &spill->job);
 }
 
-uint64_t spill_length(const struct spill *spill)
-{
-	return spill->length;
-}
-
 void spill_close(struct spill *spill)
 {
 	if (!spill)

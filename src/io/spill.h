@@ -31,7 +31,6 @@ struct spill *spill_open(struct uv_loop_s *loop, const char *folder,
 void spill_append(struct spill *spill, struct buf *bytes);
 /* Read up to `bytes` from `offset`. on_read follows. */
 void spill_fetch(struct spill *spill, uint64_t offset, size_t bytes);
-uint64_t spill_length(const struct spill *spill);
 
 /* At any time; what is under way ends unheard. */
 void spill_close(struct spill *spill);

@@ -270,11 +270,3 @@ void cards_read_use(const char *root, struct cards *cards)
 		card->gtt_used = read_number(root, card->name, "mem_info_gtt_used");
 	}
 }
-
-const struct card *cards_by_address(const struct cards *cards, const char *address)
-{
-	for (uint32_t i = 0; i < cards->count; i++)
-		if (cards->card[i].address[0] && strcmp(cards->card[i].address, address) == 0)
-			return &cards->card[i];
-	return NULL;
-}

@@ -47,7 +47,4 @@ void cards_find(const char *root, struct cards *out);
 /* What is used now. */
 void cards_read_use(const char *root, struct cards *cards);
 
-/* The card, or NULL. */
-const struct card *cards_by_address(const struct cards *cards, const char *address);
-
 #endif
