@@ -25,6 +25,17 @@ static json_t *flags_json(const char *flags)
 	return array;
 }
 
+void estimate_add_placing(json_t *json, const struct estimate *e)
+{
+	struct device_share device;
+
+	estimate_on_device(e, &device);
+	json_object_set_new(json, "by_pool", json_pack("{s:I, s:I}", "device", (json_int_t)device.base_bytes, "host",
+	                                               (json_int_t)(e->base_bytes - device.base_bytes)));
+	json_object_set_new(json, "gpu_layers",
+	                    e->host_layers > 0 ? json_integer(e->layers + 1 - e->host_layers) : json_null());
+}
+
 json_t *estimate_json(const struct estimate *e)
 {
 	json_t *host = footprint_json(&e->host), *json = json_object();
@@ -51,6 +62,7 @@ json_t *estimate_json(const struct estimate *e)
 	json_object_set_new(json, "confidence", json_real(e->confidence));
 	json_object_set_new(json, "source", json_string(estimate_source_name(e->source)));
 	json_object_set_new(json, "ubatch", json_integer(e->ubatch));
+	estimate_add_placing(json, e);
 	json_object_set_new(json, "flags", flags_json(e->flags));
 	return json;
 }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/estimate_json.h"
 #include "api/inside.h"
 #include "base/units.h"
 
@@ -21,6 +22,18 @@ static void add_pins(const struct api *api, const struct call *call, struct buf 
 	}
 }
 
+/* What its start does otherwise than usual, so that it fits. */
+static void add_choices(const struct estimate *e, struct buf *text)
+{
+	if (e->ubatch)
+		buf_printf(text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
+		           (long long)e->ubatch);
+	if (e->host_layers)
+		buf_printf(text, "; started with %lld of its %lld layers on the GPU, as many as fit there (the CPU "
+		                 "computes the others)",
+		           (long long)(e->layers + 1 - e->host_layers), (long long)e->layers + 1);
+}
+
 static json_t *plan_json(const struct api *api, const struct call *call, const struct plan *plan,
                          const char *name, const struct estimate *estimate)
 {
@@ -38,9 +51,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 		                                (json_int_t)(plan->victim_prefill_us[i] / US_PER_MS)));
 	}
 	plan_text(plan, name, &names, &text);
-	if (estimate && estimate->ubatch)
-		buf_printf(&text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
-		           (long long)estimate->ubatch);
+	if (estimate)
+		add_choices(estimate, &text);
 	if (plan->fits == FITS_NEVER)
 		add_pins(api, call, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
@@ -52,6 +64,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	json_object_set_new(json, "peak_bytes", json_integer(plan->peak_bytes));
 	json_object_set_new(json, "free_bytes", json_integer(plan->free_bytes));
 	json_object_set_new(json, "ubatch", json_integer(estimate ? estimate->ubatch : 0));
+	if (estimate)
+		estimate_add_placing(json, estimate);
 	json_object_set_new(json, "evict", evict);
 	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
 	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));

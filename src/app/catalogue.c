@@ -93,10 +93,12 @@ static uint64_t engine_key(const struct conf_model *model)
 	return key;
 }
 
-static void set_host_bytes(struct amount *amount, int64_t bytes)
+/* The device's share stands as the GPU's use of pool 0: which pool that is, shell_place() knows. */
+static void set_bytes(struct amount *amount, int64_t all_bytes, int64_t device_bytes)
 {
 	*amount = (struct amount){ 0 };
-	amount->bytes[0][USE_HOST] = bytes;
+	amount->bytes[0][USE_HOST] = all_bytes - device_bytes;
+	amount->bytes[0][USE_GPU] = device_bytes;
 }
 
 static void fill_from_conf(const struct conf_model *model, struct model_spec *spec)
@@ -122,25 +124,49 @@ static void fill_from_conf(const struct conf_model *model, struct model_spec *sp
  * `auto`: the model's own context, halved until the model fits alone; the
  * engine would take the trained context whole and reserve KV for all of it.
  */
-enum { CONTEXT_LEAST = 2048, CONTEXT_UNKNOWN = 4096 };
+enum { CONTEXT_LEAST = 2048, CONTEXT_SPLIT = 8192, CONTEXT_UNKNOWN = 4096 };
 
-static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, bool lazy, int64_t *context,
-                            struct estimate *out, struct err *err)
+/* A model's estimate by what is chosen for its start. */
+struct sizing {
+	const struct conf_model *model;
+	const struct catalogue_ground *ground;
+	struct launch_choice choice;
+};
+
+static bool has_own_memory(const struct sizing *sizing, const struct estimate *e)
 {
-	int64_t tokens = model->context_max > 0 ? model->context_max : CONTEXT_UNKNOWN;
-	int code = engine_estimate(model, tokens, model->slots, lazy, out, err);
+	return sizing->ground->host_room_bytes > 0 && e->device.total_bytes > 0;
+}
 
-	if (code < 0 || model->context_max != CONF_AUTO) {
-		*context = tokens;
+/* `bytes` in all, where nobody else is. */
+static bool has_room(const struct sizing *sizing, const struct estimate *e, int64_t bytes)
+{
+	if (!has_own_memory(sizing, e))
+		return bytes <= sizing->ground->room_bytes;
+	return e->device.total_bytes <= sizing->ground->room_bytes &&
+	       bytes - e->device.total_bytes <= sizing->ground->host_room_bytes;
+}
+
+static int estimate_fitting(struct sizing *sizing, struct estimate *out, struct err *err)
+{
+	const struct conf_model *model = sizing->model;
+	int64_t *tokens = &sizing->choice.context;
+
+	*tokens = model->context_max > 0 ? model->context_max : CONTEXT_UNKNOWN;
+	int code = engine_estimate(model, &sizing->choice, out, err);
+	if (code < 0 || model->context_max != CONF_AUTO)
 		return code;
-	}
 	if (out->trained_context > 0)
-		tokens = out->trained_context;
-	for (code = engine_estimate(model, tokens, model->slots, lazy, out, err);
-	     code == 0 && out->steady_bytes > room_bytes && tokens / 2 >= CONTEXT_LEAST;
-	     code = engine_estimate(model, tokens, model->slots, lazy, out, err))
-		tokens /= 2;
-	*context = tokens;
+		*tokens = out->trained_context;
+	/* Rather fewer layers on a card than hardly any context. */
+	bool splits = engine_layers_are_free(model);
+	for (code = engine_estimate(model, &sizing->choice, out, err); code == 0;
+	     code = engine_estimate(model, &sizing->choice, out, err)) {
+		int64_t least = splits && has_own_memory(sizing, out) ? CONTEXT_SPLIT : CONTEXT_LEAST;
+		if (has_room(sizing, out, out->steady_bytes) || *tokens / 2 < least)
+			break;
+		*tokens /= 2;
+	}
 	return code;
 }
 
@@ -148,40 +174,79 @@ static int estimate_fitting(const struct conf_model *model, int64_t room_bytes, 
  * Where the peak is over all the room there is: a smaller physical batch makes the compute
  * buffers smaller and prompts slower. Kept where it makes the model fit.
  */
-static void try_smaller_batches(const struct conf_model *model, int64_t room_bytes, bool lazy, int64_t context,
-                                struct estimate *out)
+static void try_smaller_batches(struct sizing *sizing, struct estimate *out)
 {
 	static const int64_t batches[] = { 256, 128, 64, 32 };
+	struct launch_choice smaller = sizing->choice;
 	struct estimate small;
 	struct err err;
 
-	if (out->peak_bytes <= room_bytes || out->is_encoder || !engine_batch_is_free(model))
+	if (has_room(sizing, out, out->peak_bytes) || out->is_encoder || !engine_batch_is_free(sizing->model))
 		return;
 	for (size_t i = 0; i < sizeof(batches) / sizeof(*batches); i++) {
-		if (engine_estimate_small(model, context, model->slots, lazy, batches[i], &small, &err) < 0)
+		smaller.ubatch = batches[i];
+		if (engine_estimate(sizing->model, &smaller, &small, &err) < 0)
 			return;
-		if (small.peak_bytes <= room_bytes) {
+		if (has_room(sizing, &small, small.peak_bytes)) {
 			*out = small;
+			sizing->choice = smaller;
 			return;
 		}
 	}
 }
 
+static int64_t device_bytes_without(void *ctx, int64_t host_layers)
+{
+	struct sizing *sizing = ctx;
+	struct estimate e;
+	struct err err;
+
+	sizing->choice.host_layers = host_layers;
+	return engine_estimate(sizing->model, &sizing->choice, &e, &err) < 0 ? -1 : e.device.total_bytes;
+}
+
+/* A card that is too small for the model: as many of its layers as fit, the others on the CPU. */
+static void try_fewer_layers(struct sizing *sizing, struct estimate *out)
+{
+	struct sizing split = *sizing;
+	struct estimate e;
+	struct err err;
+
+	if (!has_own_memory(sizing, out) || has_room(sizing, out, out->peak_bytes) ||
+	    !engine_layers_are_free(sizing->model))
+		return;
+	split.choice.host_layers = engine_layers_to_spare(out->layers, sizing->ground->room_bytes,
+	                                                  device_bytes_without, &split);
+	if (split.choice.host_layers == 0 || engine_estimate(sizing->model, &split.choice, &e, &err) < 0)
+		return;
+	*out = e;
+	sizing->choice = split.choice;
+}
+
+/* Its bytes go to a device: all of them where no estimate tells the device's share. */
+static bool goes_to_device(const struct conf_model *model, const struct catalogue_ground *ground)
+{
+	return ground->has_devices && !(model->device && strcmp(model->device, "cpu") == 0);
+}
+
 static void use_estimate(struct catalogue_row *row, int64_t context)
 {
-	const struct estimate *estimate = &row->estimate;
+	const struct estimate *e = &row->estimate;
 	struct model_spec *spec = &row->spec;
+	struct device_share device;
 
 	/* Speech and pictures have no context that anybody could choose. */
 	spec->context_tokens =
 	        spec->engine_kind == CONF_ENGINE_LLAMA_SERVER ? (uint32_t)context : 0;
-	set_host_bytes(&spec->base, estimate->base_bytes);
-	set_host_bytes(&spec->per_request, estimate->per_request_bytes);
-	set_host_bytes(&spec->peak, estimate->peak_bytes > estimate->base_bytes
-	                                    ? estimate->peak_bytes
-	                                    : estimate->base_bytes);
-	set_host_bytes(&spec->sigma, estimate->sigma_bytes);
-	set_host_bytes(&spec->lower, estimate->lower_bytes);
+	int64_t peak = e->peak_bytes > e->base_bytes ? e->peak_bytes : e->base_bytes;
+	estimate_on_device(e, &device);
+	if (row->whole_on_device)
+		device = (struct device_share){ e->base_bytes, peak, e->sigma_bytes, e->lower_bytes };
+	set_bytes(&spec->base, e->base_bytes, device.base_bytes);
+	set_bytes(&spec->per_request, e->per_request_bytes, row->whole_on_device ? e->per_request_bytes : 0);
+	set_bytes(&spec->peak, peak, device.peak_bytes);
+	set_bytes(&spec->sigma, e->sigma_bytes, device.sigma_bytes);
+	set_bytes(&spec->lower, e->lower_bytes, device.lower_bytes);
 }
 
 static void note_formula(const struct conf_model *model, struct catalogue_row *row)
@@ -212,8 +277,9 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 	e->base_bytes += added;
 	e->steady_bytes += added;
 	e->peak_bytes += added > 0 ? added : 0;
-	e->host.overhead_bytes += added;
-	e->host.total_bytes += added;
+	struct footprint *pool = row->formula.on_device ? &e->device : &e->host;
+	pool->overhead_bytes += added;
+	pool->total_bytes += added;
 	if (e->upper_bytes < correction->upper99_bytes)
 		e->upper_bytes = correction->upper99_bytes;
 	if (correction->is_conformal)
@@ -241,19 +307,27 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
                       struct catalogue_row *row)
 {
 	struct lazy_verdict verdict;
-	bool on_gpu = ground->has_devices && strcmp(model->device ? model->device : "auto", "cpu") != 0;
+	struct estimate_params params;
 
 	/* Who declares a footprint has counted the cache in. */
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER || model->footprint_bytes > 0)
 		return;
 	if (lazy_applies(model, &verdict)) {
-		if (on_gpu)
+		engine_estimate_params(model, &(struct launch_choice){ .context = CONTEXT_UNKNOWN, .slots = model->slots,
+		                                                       .has_devices = ground->has_devices }, &params);
+		if (params.gpu_layers != 0)
 			str_copy(verdict.reason, sizeof(verdict.reason), STR("its cache lies in a GPU's memory"));
 		else
 			lazy_check_engine(&ground->lazy, model, &verdict);
 	}
 	row->lazy = verdict.works;
 	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
+}
+
+/* What was measured with some layers off the device holds for as many. */
+static uint64_t split_key(const struct catalogue_row *row)
+{
+	return (uint64_t)row->estimate.host_layers << 40;
 }
 
 static void use_kv(const struct conf_model *model, int64_t context, struct catalogue_row *row)
@@ -267,12 +341,15 @@ static void use_kv(const struct conf_model *model, int64_t context, struct catal
 	row->spec.build_key ^= MODEL_LAZY; /* what was measured holds for an engine started this way */
 }
 
-static void use_declared(struct model_spec *spec, int64_t bytes)
+static void use_declared(struct catalogue_row *row, int64_t bytes)
 {
+	struct model_spec *spec = &row->spec;
+	int64_t lower = bytes / 10 * 7;
+
 	spec->flags |= MODEL_DECLARED;
-	set_host_bytes(&spec->base, bytes);
-	set_host_bytes(&spec->peak, bytes);
-	set_host_bytes(&spec->lower, bytes / 10 * 7);
+	set_bytes(&spec->base, bytes, row->whole_on_device ? bytes : 0);
+	set_bytes(&spec->peak, bytes, row->whole_on_device ? bytes : 0);
+	set_bytes(&spec->lower, lower, row->whole_on_device ? lower : 0);
 }
 
 /* It takes no room of ours to give, and another machine's computing slows nobody here. */
@@ -308,7 +385,11 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
                        struct catalogue_row *row)
 {
 	struct err err = { 0 };
-	int64_t context = model->context_max > 0 ? model->context_max : 0;
+	struct sizing sizing = {
+		.model = model,
+		.ground = ground,
+		.choice = { .slots = model->slots, .has_devices = ground->has_devices },
+	};
 
 	memset(row, 0, sizeof(*row));
 	fill_from_conf(model, &row->spec);
@@ -317,17 +398,22 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		return;
 	}
 	row->file_bytes = file_bytes(model);
-	row->spec.context_tokens = (uint32_t)context;
+	row->spec.context_tokens = model->context_max > 0 ? (uint32_t)model->context_max : 0;
 	int code = check_program(model, &err);
 	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
 	                model->engine == CONF_ENGINE_WHISPER_SERVER ||
 	                model->engine == CONF_ENGINE_SD_SERVER;
-	if (code == 0 && model->file && is_known)
+	if (code == 0 && model->file && is_known) {
 		choose_kv(model, ground, row);
-	if (code == 0 && model->file && is_known)
-		code = estimate_fitting(model, ground->room_bytes, row->lazy, &context, &row->estimate, &err);
-	if (code == 0 && model->file && is_known)
-		try_smaller_batches(model, ground->room_bytes, row->lazy, context, &row->estimate);
+		sizing.choice.lazy = row->lazy;
+		code = estimate_fitting(&sizing, &row->estimate, &err);
+	}
+	if (code == 0 && model->file && is_known) {
+		try_smaller_batches(&sizing, &row->estimate);
+		try_fewer_layers(&sizing, &row->estimate);
+	}
+	row->whole_on_device = goes_to_device(model, ground) && (model->engine != CONF_ENGINE_LLAMA_SERVER ||
+	                                                         model->footprint_bytes > 0);
 	if (code == 0 && row->estimate.missing_bytes > 0)
 		code = err_set(&err, -ENODATA,
 		               "model file %s is cut short: %lld bytes are missing; fetch it again",
@@ -336,19 +422,20 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		str_copy(row->error, sizeof(row->error), str_from(err.text));
 		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
 	} else if (row->estimate.base_bytes > 0) {
-		use_estimate(row, context);
-		use_kv(model, context, row);
+		use_estimate(row, sizing.choice.context);
+		use_kv(model, sizing.choice.context, row);
+		row->spec.build_key ^= split_key(row);
 		note_formula(model, row);
 	}
 	if (model->footprint_bytes > 0)
-		use_declared(&row->spec, model->footprint_bytes);
+		use_declared(row, model->footprint_bytes);
 	else if (row->estimate.base_bytes == 0)
 		row->spec.flags |= MODEL_MEASURE_FIRST;
 }
 
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row)
 {
-	uint64_t build = row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0);
+	uint64_t build = row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
 
 	return row->spec.file_key == file_key(model) && build == build_key(model);
 }

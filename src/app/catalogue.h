@@ -33,6 +33,7 @@ struct catalogue_row {
 	struct formula_parts formula; /* the estimate before anything corrected it */
 	struct estimate estimate; /* zeroed where the footprint is declared or unknown */
 	int64_t file_bytes;       /* of the file named; 0 where there is none */
+	bool whole_on_device;     /* nobody tells the device's share: it gets all */
 	bool lazy;                /* started with the preload library: KV follows use */
 	struct kv_shape kv;       /* where lazy */
 	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
@@ -46,8 +47,10 @@ struct catalogue {
 
 /* What the rows depend on besides the models. */
 struct catalogue_ground {
-	int64_t room_bytes; /* the most that models may take on this machine; bounds a context of `auto` */
+	int64_t room_bytes; /* the most that models may take where they go; bounds a context of `auto` */
 	bool has_devices;   /* models go to a GPU unless they say otherwise */
+	/* Where that GPU has a memory of its own: what they may take of the RAM beside it. 0: it is one memory. */
+	int64_t host_room_bytes;
 	struct lazy_check lazy;
 };
 

@@ -115,6 +115,14 @@ static void print_launched(const struct estimate *e)
 	       units_size(full, e->steady_bytes), e->source == ESTIMATE_ENGINE ? " (the engine's own word)" : "");
 	printf("                                     it reads the weights instead of mapping them, keeps no prompt\n"
 	       "                                     cache on the side, and gives malloc huge pages\n");
+	if (e->device.total_bytes > 0)
+		printf("                         %10s  of it on the GPU, %s beside it\n",
+		       units_size(base, e->device.total_bytes), units_size(peak, e->base_bytes - e->device.total_bytes));
+	if (e->host_layers > 0)
+		printf("                                     %lld of %lld layers are on the GPU, as many as fit there; the CPU\n"
+		       "                                     computes the others (-ngl %lld)\n",
+		       (long long)(e->layers + 1 - e->host_layers), (long long)e->layers + 1,
+		       (long long)(e->layers + 1 - e->host_layers));
 }
 
 /* How far the loads on this machine were from their estimates; nothing where no daemon runs. */
@@ -140,8 +148,15 @@ static int read_machine(const char *root, struct machine_room *out, struct err *
 
 	if (error == 0) {
 		uint32_t pool = topology_default_pool(topology);
-		*out = (struct machine_room){ true, topology_free(topology, pool),
-			                      topology_capacity(topology, pool) };
+		*out = (struct machine_room){
+			.known = true,
+			.free_bytes = topology_free(topology, pool),
+			.capacity_bytes = topology_capacity(topology, pool),
+			.has_devices = topology->devices > 0,
+			.own_memory = pool != 0,
+			.host_free_bytes = topology_free(topology, 0),
+			.host_capacity_bytes = topology_capacity(topology, 0),
+		};
 	}
 	free(topology);
 	return error;
@@ -160,9 +175,11 @@ static void print_fit(const struct estimate *e, const struct machine_room *room)
 
 static json_t *launched_json(const struct estimate *e)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "source", estimate_source_name(e->source), "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
+	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "source", estimate_source_name(e->source), "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
 	                 (json_int_t)e->steady_bytes, "peak_bytes", (json_int_t)e->peak_bytes, "upper_bytes",
 	                 (json_int_t)e->upper_bytes, "sigma_bytes", (json_int_t)e->sigma_bytes);
+	estimate_add_placing(json, e);
+	return json;
 }
 
 static int say_file(const struct cli_args *args, const struct estimate_params *params,
@@ -173,7 +190,7 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 	struct err err;
 
 	if (estimate_plain(args, path, params, &plain, &err) < 0 ||
-	    estimate_launched(args, path, params, &launched, &err) < 0)
+	    estimate_launched(args, path, params, room, &launched, &err) < 0)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
 	if (cli_value(args, "engine")->given && estimate_ask_engine(args, path, params, room, &launched, &err) < 0)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);

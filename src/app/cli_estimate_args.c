@@ -137,6 +137,7 @@ int estimate_args(const struct cli_args *args, struct estimate_params *params)
 	                       *experts = cli_value(args, "cpu-experts");
 
 	estimate_defaults(params);
+	params->amx = !cli_value(args, "root")->given && engine_cpu_has_amx();
 	int code = read_numbers(args, params);
 	if (code != CLI_DONE)
 		return code;
@@ -172,18 +173,54 @@ int estimate_plain(const struct cli_args *args, const char *path, const struct e
 	return code == 0 ? add_beside(args, params, out, err) : code;
 }
 
-int estimate_launched(const struct cli_args *args, const char *path, const struct estimate_params *params,
-                      struct estimate *out, struct err *err)
-{
-	struct estimate_params launched = *params;
-	struct launch_batches given = { cli_value(args, "batch")->given, cli_value(args, "ubatch")->given };
+struct launching {
+	const struct cli_args *args;
+	const char *path;
+	struct estimate_params params;
+	struct launch_batches given;
+};
 
-	estimate_as_launched(&launched);
+static int launch(struct launching *launching, struct estimate *out, struct err *err)
+{
+	int code = engine_estimate_launch(launching->path, &launching->params, &launching->given, out, err);
+
+	out->host_layers = launching->params.host_layers;
+	return code == 0 ? add_beside(launching->args, &launching->params, out, err) : code;
+}
+
+static int64_t device_bytes_without(void *ctx, int64_t host_layers)
+{
+	struct launching *launching = ctx;
+	struct estimate e;
+	struct err err;
+
+	launching->params.host_layers = host_layers;
+	return launch(launching, &e, &err) < 0 ? -1 : e.device.total_bytes;
+}
+
+int estimate_launched(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                      const struct machine_room *room, struct estimate *out, struct err *err)
+{
+	bool free = !cli_value(args, "gpu-layers")->given;
+	struct launching launching = {
+		.args = args,
+		.path = path,
+		.params = *params,
+		.given = { cli_value(args, "batch")->given, cli_value(args, "ubatch")->given },
+	};
+
+	if (free && room->has_devices)
+		launching.params.gpu_layers = -1;
+	estimate_as_launched(&launching.params);
 	/* On the CPU the cache is lazy, unless the model's configuration says otherwise. */
 	if (!cli_value(args, "kv")->given)
-		launched.lazy_kv = launched.gpu_layers == 0;
-	int code = engine_estimate_launch(path, &launched, &given, out, err);
-	return code == 0 ? add_beside(args, &launched, out, err) : code;
+		launching.params.lazy_kv = launching.params.gpu_layers == 0;
+	int code = launch(&launching, out, err);
+	if (code < 0 || !free || !room->own_memory || out->device.total_bytes <= room->capacity_bytes)
+		return code;
+	launching.params.host_layers =
+	        engine_layers_to_spare(out->layers, room->capacity_bytes, device_bytes_without, &launching);
+	return launch(&launching, out, err);
 }
 
 /* What asking may take for its time: a device's context, and state that is allocated all the same. */
@@ -201,6 +238,7 @@ int estimate_ask_engine(const struct cli_args *args, const char *path, const str
 	int64_t slots = params->slots > 0 ? params->slots : 1;
 	int64_t context = params->context > 0 ? params->context / slots : out->trained_context;
 	struct words flags = WORDS_INIT;
+	struct launch_tuning tuning;
 	struct own_word word;
 
 	if (room->known && room->free_bytes < ASKING_BYTES)
@@ -231,7 +269,8 @@ int estimate_ask_engine(const struct cli_args *args, const char *path, const str
 		.device = (char *)(params->gpu_layers == 0 ? "cpu" : params->gpu_layers < 0 ? "gpu" : "auto"),
 		.args = { flags.items, flags.count },
 	};
-	int code = own_word_ask(&model, context, slots, out->is_encoder, OWN_WORD_DEADLINE_MS, NULL,
+	engine_tuning(out, &tuning);
+	int code = own_word_ask(&model, context, slots, &tuning, OWN_WORD_DEADLINE_MS, NULL,
 	                        &word, err);
 	words_release(&flags);
 	if (code == 0)

@@ -15,11 +15,12 @@
 int estimate_args(const struct cli_args *args, struct estimate_params *params);
 
 /*
- * What lies at `path` as cotenant would start an engine with it, and what is
- * given to lie beside it. 0, or a negative errno with its text.
+ * What lies at `path` as cotenant would start an engine with it on such a machine, and what is
+ * given to lie beside it: on its GPU, where --gpu-layers does not say otherwise, and with as many
+ * layers as fit there. 0, or a negative errno with its text.
  */
 int estimate_launched(const struct cli_args *args, const char *path, const struct estimate_params *params,
-                      struct estimate *out, struct err *err);
+                      const struct machine_room *room, struct estimate *out, struct err *err);
 /* The same as an engine takes it that somebody else starts. */
 int estimate_plain(const struct cli_args *args, const char *path, const struct estimate_params *params,
                    struct estimate *out, struct err *err);

@@ -28,14 +28,27 @@ static int64_t most_of(const struct estimate *e)
 
 const char *machine_fits(const struct machine_room *room, const struct estimate *e)
 {
-	if (most_of(e) <= room->free_bytes)
+	int64_t device = room->own_memory ? e->device.total_bytes : 0;
+	struct device_share least = { 0 };
+
+	if (device == 0) {
+		if (most_of(e) <= (room->own_memory ? room->host_free_bytes : room->free_bytes))
+			return "now";
+		return e->lower_bytes <= (room->own_memory ? room->host_capacity_bytes : room->capacity_bytes)
+		               ? "after-eviction"
+		               : "never";
+	}
+	if (device <= room->free_bytes && most_of(e) - device <= room->host_free_bytes)
 		return "now";
-	return e->lower_bytes <= room->capacity_bytes ? "after-eviction" : "never";
+	estimate_on_device(e, &least);
+	bool ever = least.lower_bytes <= room->capacity_bytes &&
+	            e->lower_bytes - least.lower_bytes <= room->host_capacity_bytes;
+	return ever ? "after-eviction" : "never";
 }
 
 static bool estimate_cell(const struct cli_args *args, const char *path,
-                          const struct estimate_params *params, int64_t context,
-                          enum kv_cache_type type, struct estimate *out)
+                          const struct estimate_params *params, const struct machine_room *room,
+                          int64_t context, enum kv_cache_type type, struct estimate *out)
 {
 	struct estimate_params cell = *params;
 	struct err err;
@@ -44,7 +57,7 @@ static bool estimate_cell(const struct cli_args *args, const char *path,
 	cell.kv_k = cell.kv_v = type;
 	if (type > KV_BF16)
 		cell.flash = FLASH_ON;
-	return estimate_launched(args, path, &cell, out, &err) == 0;
+	return estimate_launched(args, path, &cell, room, out, &err) == 0;
 }
 
 /* Powers of two up to what the model was trained for, and that. The count. */
@@ -84,14 +97,14 @@ void table_print(const struct cli_args *args, const char *path, const struct est
 	struct estimate e;
 	char size[UNITS_TEXT];
 
-	if (!estimate_cell(args, path, params, CONTEXT_FIRST, KV_F16, &e))
+	if (!estimate_cell(args, path, params, room, CONTEXT_FIRST, KV_F16, &e))
 		return;
 	int rows = contexts_of(&e, contexts), columns = types_of(&e);
 	table_begin(&table, columns == 1 ? encoder_titles : titles);
 	for (int i = 0; i < rows; i++) {
 		table_add(&table, "%lld", (long long)contexts[i]);
 		for (int j = 0; j < columns; j++) {
-			bool known = estimate_cell(args, path, params, contexts[i], types[j], &e);
+			bool known = estimate_cell(args, path, params, room, contexts[i], types[j], &e);
 			table_add(&table, "%s%s", known ? units_size(size, most_of(&e)) : "-",
 			          known ? mark_of(room, &e) : "");
 		}
@@ -110,12 +123,12 @@ json_t *table_json(const struct cli_args *args, const char *path, const struct e
 	json_t *array = json_array();
 	struct estimate e;
 
-	if (!estimate_cell(args, path, params, CONTEXT_FIRST, KV_F16, &e))
+	if (!estimate_cell(args, path, params, room, CONTEXT_FIRST, KV_F16, &e))
 		return array;
 	int rows = contexts_of(&e, contexts), columns = types_of(&e);
 	for (int i = 0; i < rows * columns; i++) {
 		int64_t context = contexts[i / columns];
-		if (!estimate_cell(args, path, params, context, types[i % columns], &e))
+		if (!estimate_cell(args, path, params, room, context, types[i % columns], &e))
 			continue;
 		json_t *cell = json_pack("{s:I, s:s, s:I, s:I, s:I}", "context", (json_int_t)context, "kv_type",
 		                         estimate_kv_type_name(types[i % columns]), "base_bytes",
@@ -199,16 +212,16 @@ static int64_t context_for(const struct cli_args *args, const char *path,
 
 	if (params->context == 0)
 		small.context = CONTEXT_FIRST;
-	if (estimate_launched(args, path, &small, out, err) < 0)
+	if (estimate_launched(args, path, &small, room, out, err) < 0)
 		return -1;
 	int rows = params->context > 0 ? 0 : contexts_of(out, contexts);
 	if (rows == 1) {
 		small.context = contexts[0];
-		return estimate_launched(args, path, &small, out, err) < 0 ? -1 : small.context;
+		return estimate_launched(args, path, &small, room, out, err) < 0 ? -1 : small.context;
 	}
 	for (int i = rows - 1; i > 0; i--) {
 		struct estimate larger;
-		if (!estimate_cell(args, path, params, contexts[i], params->kv_k, &larger) ||
+		if (!estimate_cell(args, path, params, room, contexts[i], params->kv_k, &larger) ||
 		    strcmp(machine_fits(room, &larger), "now") != 0)
 			continue;
 		*out = larger;

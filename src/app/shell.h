@@ -300,8 +300,10 @@ void shell_device_facts(struct shell *shell, struct room_facts *out);
 /* U of each pool, foreign use of each view; false where the caps are no longer those that were told. */
 bool shell_fill_sample(const struct shell *shell, struct event *event);
 uint64_t shell_caps(const struct event_machine *machine); /* a number that changes with the caps */
-/* Where the model's bytes lie: by default in the memory of the device. */
-void shell_place(const struct shell *shell, const struct conf_model *model, struct model_spec *spec);
+/* The device's share, which stands at pool 0, goes to the pool where that device's models lie. */
+void shell_place(const struct shell *shell, struct model_spec *spec);
+/* What models may take of the RAM beside a card that has a memory of its own; 0 = none has. */
+int64_t shell_host_room(const struct shell *shell);
 
 /* `renewed`: what runs of it was started under settings that hold no more. */
 void shell_push_model(struct shell *shell, uint32_t model, bool renewed);

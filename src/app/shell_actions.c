@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "engine/estimate_params.h"
 
 static void push_exited(struct shell *shell, struct id instance, enum fail fail, bool never_ready)
 {
@@ -58,6 +59,9 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	struct instance_row *row = &shell->instances[action->instance.index];
 	struct err err = { 0 };
 	const struct catalogue_row *known = &shell->catalogue.rows[action->model];
+	struct launch_tuning tuning;
+
+	engine_tuning(&known->estimate, &tuning);
 	int code = supervisor_spawn(shell->supervisor,
 	                            &(struct spawn_order){
 	                                    .instance = action->instance,
@@ -66,8 +70,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                                    .slots = action->slots,
 	                                    .context_tokens = action->context_tokens,
 	                                    .file_bytes = known->file_bytes,
-	                                    .is_encoder = known->estimate.is_encoder,
-	                                    .ubatch = (uint32_t)known->estimate.ubatch,
+	                                    .tuning = tuning,
 	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
 	                                    .save_folder = known->lazy ? shell->save_dir : NULL,
 	                            },

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "engine/estimate_params.h"
 #include "engine/own_word.h"
 
 static const double sure_enough = 0.5;
@@ -21,7 +22,7 @@ struct asking {
 	struct shell *shell;
 	struct action action;
 	const struct conf_model *model; /* of the configuration that the instance's row holds */
-	bool is_encoder;
+	struct launch_tuning tuning;
 	struct own_word word;
 	struct err err;
 	int code;
@@ -43,7 +44,7 @@ static void ask(uv_work_t *work)
 	struct asking *asking = work->data;
 
 	asking->code = own_word_ask(asking->model, asking->action.context_tokens, asking->action.slots,
-	                            asking->is_encoder, OWN_WORD_DEADLINE_MS, &asking->given_up, &asking->word,
+	                            &asking->tuning, OWN_WORD_DEADLINE_MS, &asking->given_up, &asking->word,
 	                            &asking->err);
 }
 
@@ -112,7 +113,7 @@ bool shell_ask_engine(struct shell *shell, const struct action *action)
 	asking->shell = shell;
 	asking->action = *action;
 	asking->model = &shell->conf->models[action->model];
-	asking->is_encoder = shell->catalogue.rows[action->model].estimate.is_encoder;
+	engine_tuning(&shell->catalogue.rows[action->model].estimate, &asking->tuning);
 	asking->work.data = asking;
 	shell->catalogue.rows[action->model].asked = true;
 	if (uv_queue_work(&shell->loop, &asking->work, ask, after_asking) == 0) {

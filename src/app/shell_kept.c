@@ -104,6 +104,7 @@ void shell_ground(struct shell *shell, struct catalogue_ground *out)
 	*out = (struct catalogue_ground){
 		.room_bytes = shell->room_bytes,
 		.has_devices = shell_has_devices(shell),
+		.host_room_bytes = shell_host_room(shell),
 		.lazy = {
 			.library = shell->lazy_library[0] ? shell->lazy_library : NULL,
 			.missing = shell->lazy_missing,

@@ -213,7 +213,7 @@ void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
 	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
 		spec->flags |= MODEL_PRELOAD;
 	spec->flags |= renewed ? MODEL_RENEW : 0;
-	shell_place(shell, &shell->conf->models[model], spec);
+	shell_place(shell, spec);
 	shell_fill_idle_time(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
 	make_countable(shell, &spec->per_request);

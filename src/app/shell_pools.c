@@ -86,23 +86,29 @@ bool shell_fill_sample(const struct shell *shell, struct event *event)
 
 static void move(struct amount *amount, uint32_t pool)
 {
-	int64_t bytes = amount->bytes[0][USE_HOST];
+	int64_t bytes = amount->bytes[0][USE_GPU];
 
-	amount->bytes[0][USE_HOST] = 0;
+	amount->bytes[0][USE_GPU] = 0;
 	amount->bytes[pool][USE_GPU] = bytes;
 }
 
-void shell_place(const struct shell *shell, const struct conf_model *model, struct model_spec *spec)
+void shell_place(const struct shell *shell, struct model_spec *spec)
 {
 	uint32_t pool = topology_default_pool(&shell->topology);
 
-	if (!shell_has_devices(shell) || (model->device && strcmp(model->device, "cpu") == 0))
-		return;
 	move(&spec->base, pool);
 	move(&spec->per_request, pool);
 	move(&spec->peak, pool);
 	move(&spec->sigma, pool);
 	move(&spec->lower, pool);
+}
+
+int64_t shell_host_room(const struct shell *shell)
+{
+	if (!shell_has_devices(shell) || topology_default_pool(&shell->topology) == 0)
+		return 0;
+	int64_t room = shell->sample.total_bytes - shell->reserve_bytes - shell->baseline_bytes;
+	return room > 1 ? room : 1;
 }
 
 void shell_device_facts(struct shell *shell, struct room_facts *out)

@@ -240,7 +240,8 @@ static const struct field model_fields[] = {
 	  .help = "Further arguments of the engine: a list, or a string split as a shell would, without "
 	          "expansion." },
 	{ "device", FIELD_STRING, DRAIN, MODEL(device), .refuse = rule_name, .fallback = "auto",
-	  .help = "auto, cpu, gpu, or the name of one." },
+	  .help = "auto (a GPU where there is one; of a card that is too small for all, as many layers as "
+	          "fit), cpu, gpu (all layers), or the name of one." },
 	{ "priority", FIELD_CHOICE, LIVE, FIELD_INHERITED, MODEL(priority), .choices = priorities,
 	  .fallback = "normal", .help = "Whose requests go first." },
 	{ "weight", FIELD_DECIMAL, LIVE, MODEL(weight_milli), .min = 1, .max = 1000000,

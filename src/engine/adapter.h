@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 #include "engine/endpoint.h"
 #include "engine/routes.h"
+#include "engine/tuning.h"
 #include "engine/words.h"
 
 /*
@@ -49,8 +50,7 @@ struct launch_request {
 	const struct conf_model *model;
 	uint32_t slots;
 	uint32_t context_tokens;     /* per conversation; 0 = as the engine thinks */
-	bool is_encoder;             /* the file holds an embedding model */
-	uint32_t ubatch;             /* physical batch in tokens; 0 = the engine's own */
+	struct launch_tuning tuning;
 	const struct endpoint *endpoint;
 	const char *const *environment; /* the daemon's own; only harmless names are passed on */
 	const char *lazy_library;    /* preloaded; NULL: nothing is */
@@ -70,7 +70,6 @@ struct adapter {
 	const char *slots_path;      /* GET; tells slots and context. NULL: as asked for */
 	struct drain_rule drain;
 	struct log_patterns log;
-	const char *takes;           /* the paths that clients use it by, for who tried another */
 	const struct route_row *routes;
 	size_t route_count;
 	bool makes_pictures;         /* a request's size says what it takes */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/adapter.h"
+#include "estimate/estimate.h"
 
 static const struct route_row routes[] = {
 	{ .pattern = "POST /v1/chat/completions", .route = ROUTE_WORK },
@@ -140,12 +141,12 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		           (uint64_t)request->context_tokens * request->slots);
 	add_number(model, argv, "-np --parallel", "-np", request->slots);
 	/* An encoder refuses a text that is longer than one physical batch. */
-	if (request->is_encoder && request->context_tokens > LLAMA_UBATCH) {
+	if (request->tuning.is_encoder && request->context_tokens > LLAMA_UBATCH) {
 		add_number(model, argv, "-b --batch-size", "-b", request->context_tokens);
 		add_number(model, argv, "-ub --ubatch-size", "-ub", request->context_tokens);
 	}
-	if (request->ubatch)
-		add_number(model, argv, "-ub --ubatch-size", "-ub", request->ubatch);
+	if (request->tuning.ubatch)
+		add_number(model, argv, "-ub --ubatch-size", "-ub", request->tuning.ubatch);
 	if (strcmp(model->kv_type, "f16") != 0) {
 		launch_unless_given(model, argv, "-ctk --cache-type-k", "-ctk", model->kv_type);
 		launch_unless_given(model, argv, "-ctv --cache-type-v", "-ctv", model->kv_type);
@@ -157,6 +158,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 	launch_unless_given(model, argv, "-fit --fit", "-fit", "off");
 	/* Else finished prompts are kept in up to 8 GiB that nobody claimed. */
 	launch_unless_given(model, argv, "-cram --cache-ram", "--cache-ram", "0");
+	/* Of recurrent and window layers: up to 32 copies of 50 to 100 MiB for each slot, three more with each turn. */
+	add_number(model, argv, "-ctxcp --ctx-checkpoints --swa-checkpoints", "-ctxcp", CHECKPOINTS_A_TURN);
 	/*
 	 * Mapped and repacked, the weights are there twice; unpacked, prompts take 3.5
 	 * times as long. Read, they are there once, in the form that computes fast.
@@ -166,6 +169,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		launch_unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
 	else if (strcmp(model->device, "gpu") == 0)
 		launch_unless_given(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", "999");
+	else if (request->tuning.split)
+		add_number(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", request->tuning.gpu_layers);
 	else if (strcmp(model->device, "auto") != 0)
 		launch_unless_given(model, argv, "-dev --device", "--device", model->device);
 }
@@ -192,7 +197,7 @@ static int command(const struct launch_request *request, struct words *argv, str
 	}
 	launch_unless_given(model, argv, "-a --alias", "--alias", model->name);
 	add_memory(request, argv);
-	if (request->is_encoder)
+	if (request->tuning.is_encoder)
 		launch_unless_given(model, argv, "--embedding --embeddings --rerank --reranking", "--embeddings", NULL);
 	/* Its pings are ours to send; and it would hear of a TERM only at the next one. */
 	launch_unless_given(model, argv, "--sse-ping-interval", "--sse-ping-interval", "1");
@@ -215,7 +220,6 @@ const struct adapter adapter_llama = {
 	.slots_path = "/slots",
 	.drain = { .term_again_ms = 10000, .kill_ms = 5000 },
 	.log = { stages, ready_hints, telling, hopeless },
-	.takes = "POST /v1/chat/completions, /v1/completions, /v1/messages, /v1/embeddings and /v1/rerank",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.address = address,

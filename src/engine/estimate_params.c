@@ -1,6 +1,9 @@
 #include "engine/estimate_params.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/units.h"
 #include "engine/adapter.h"
@@ -57,6 +60,15 @@ static void take_load_mode(const char *value, enum load_mode *out)
 		*out = LOAD_DIO;
 }
 
+/* "all" and "auto" are all of them: with --fit off there is nothing to be automatic about. */
+static void take_layers(const char *value, int64_t *out)
+{
+	if (strcmp(value, "all") == 0 || strcmp(value, "auto") == 0)
+		*out = -1;
+	else
+		take_number(value, out);
+}
+
 enum { DRAFTED_OWN = 3 }; /* --spec-draft-n-max of its own */
 
 /* An argument with a value; what does not change memory is passed over. */
@@ -80,6 +92,12 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_load_mode(value, &out->load);
 	else if (is_flag(arg, "-ncmoe", "--n-cpu-moe"))
 		take_number(value, &out->cpu_experts);
+	else if (is_flag(arg, "-ngl", "--gpu-layers") || strcmp(arg, "--n-gpu-layers") == 0)
+		take_layers(value, &out->gpu_layers);
+	else if (is_flag(arg, "-dev", "--device") && strcmp(value, "none") == 0)
+		out->gpu_layers = 0;
+	else if (is_flag(arg, "-ot", "--override-tensor") && strstr(value, "exps=CPU"))
+		out->cpu_experts = -1;
 	else if (is_flag(arg, "-ctxcp", "--ctx-checkpoints") || strcmp(arg, "--swa-checkpoints") == 0)
 		take_number(value, &out->checkpoints);
 	else if (strcmp(arg, "--spec-draft-n-max") == 0)
@@ -107,17 +125,52 @@ static void take_switch(const char *arg, struct estimate_params *out)
 		out->swa_full = true;
 	else if (is_flag(arg, "-cmoe", "--cpu-moe"))
 		out->cpu_experts = -1;
+	else if (is_flag(arg, "-nkvo", "--no-kv-offload"))
+		out->kv_on_host = true;
 	else if (is_flag(arg, "--embedding", "--embeddings"))
 		out->embeddings = true;
 }
 
-void engine_estimate_params(const struct conf_model *model, int64_t context, int64_t slots,
+bool engine_cpu_has_amx(void)
+{
+#if defined(__x86_64__)
+	unsigned a, b, c, d;
+
+	/* CPUID.7.0:EDX, bits 24 and 25: tiles, and their products of 8-bit numbers. */
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3;
+#else
+	return false;
+#endif
+}
+
+/* Layers on the device, before what `args` say of it: -1 all, 0 none. */
+static int64_t device_layers(const struct conf_model *model, const struct launch_choice *choice)
+{
+	return choice->has_devices && !(model->device && strcmp(model->device, "cpu") == 0) ? -1 : 0;
+}
+
+/* The engine ignores -ngl where it has no device to put layers on. */
+static void take_arguments(const struct conf_model *model, const struct launch_choice *choice,
+                           struct estimate_params *out)
+{
+	for (size_t i = 0; i < model->args.count; i++) {
+		take_switch(model->args.items[i], out);
+		if (i + 1 < model->args.count)
+			take_pair(model->args.items[i], model->args.items[i + 1], out);
+	}
+	if (!choice->has_devices)
+		out->gpu_layers = 0;
+}
+
+void engine_estimate_params(const struct conf_model *model, const struct launch_choice *choice,
                             struct estimate_params *out)
 {
 	estimate_defaults(out);
-	out->context = context * slots;
-	out->slots = slots;
-	out->gpu_layers = 0;
+	out->context = choice->context * choice->slots;
+	out->slots = choice->slots;
+	out->gpu_layers = device_layers(model, choice);
+	out->lazy_kv = choice->lazy;
+	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
 	out->huge_pages = model->engine == CONF_ENGINE_LLAMA_SERVER;
 	if (kv_type(model->kv_type, &out->kv_k)) {
@@ -126,11 +179,10 @@ void engine_estimate_params(const struct conf_model *model, int64_t context, int
 		if (out->kv_v > KV_BF16)
 			out->flash = FLASH_ON;
 	}
-	for (size_t i = 0; i < model->args.count; i++) {
-		take_switch(model->args.items[i], out);
-		if (i + 1 < model->args.count)
-			take_pair(model->args.items[i], model->args.items[i + 1], out);
-	}
+	take_arguments(model, choice, out);
+	if (choice->ubatch > 0)
+		out->ubatch = choice->ubatch;
+	out->host_layers = choice->host_layers;
 }
 
 int engine_estimate_launch(const char *path, struct estimate_params *params,
@@ -198,13 +250,49 @@ static int estimate_sd(const struct conf_model *model, struct estimate *out, str
 	return estimate_image(paths, count, out, err);
 }
 
+void engine_tuning(const struct estimate *estimate, struct launch_tuning *out)
+{
+	*out = (struct launch_tuning){
+		.is_encoder = estimate->is_encoder,
+		.ubatch = (uint32_t)estimate->ubatch,
+		.split = estimate->host_layers > 0,
+	};
+	if (out->split)
+		out->gpu_layers = (uint32_t)(estimate->layers + 1 - estimate->host_layers);
+}
+
 bool engine_batch_is_free(const struct conf_model *model)
 {
 	return model->engine == CONF_ENGINE_LLAMA_SERVER && !args_have(&model->args, "-ub --ubatch-size");
 }
 
-int engine_estimate_small(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
-                          int64_t ubatch, struct estimate *out, struct err *err)
+bool engine_layers_are_free(const struct conf_model *model)
+{
+	return model->engine == CONF_ENGINE_LLAMA_SERVER && (!model->device || strcmp(model->device, "auto") == 0) &&
+	       !args_have(&model->args, "-ngl --gpu-layers --n-gpu-layers -dev --device -ts --tensor-split "
+	                                "-ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe");
+}
+
+int64_t engine_layers_to_spare(int64_t layers, int64_t room_bytes,
+                               int64_t (*device_bytes)(void *ctx, int64_t host_layers), void *ctx)
+{
+	int64_t too_few = 0, enough = layers + 1;
+
+	while (enough - too_few > 1) {
+		int64_t middle = too_few + (enough - too_few) / 2;
+		int64_t bytes = device_bytes(ctx, middle);
+		if (bytes < 0)
+			return 0;
+		if (bytes <= room_bytes)
+			enough = middle;
+		else
+			too_few = middle;
+	}
+	return enough;
+}
+
+int engine_estimate(const struct conf_model *model, const struct launch_choice *choice, struct estimate *out,
+                    struct err *err)
 {
 	struct estimate_params params;
 	struct launch_batches given = {
@@ -212,23 +300,15 @@ int engine_estimate_small(const struct conf_model *model, int64_t context, int64
 		.ubatch = args_have(&model->args, "-ub --ubatch-size"),
 	};
 
-	engine_estimate_params(model, context, slots, &params);
-	params.lazy_kv = lazy;
-	if (ubatch > 0)
-		params.ubatch = ubatch;
 	if (model->engine == CONF_ENGINE_SD_SERVER)
 		return estimate_sd(model, out, err);
+	engine_estimate_params(model, choice, &params);
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER)
 		return estimate_file(model->file, &params, out, err);
 	int code = engine_estimate_launch(model->file, &params, &given, out, err);
 	if (code == 0)
 		code = add_companions(model, &params, out, err);
-	out->ubatch = ubatch;
+	out->ubatch = choice->ubatch;
+	out->host_layers = choice->host_layers;
 	return code;
-}
-
-int engine_estimate(const struct conf_model *model, int64_t context, int64_t slots, bool lazy,
-                    struct estimate *out, struct err *err)
-{
-	return engine_estimate_small(model, context, slots, lazy, 0, out, err);
 }

@@ -49,8 +49,7 @@ struct instance {
 	uint32_t slots;
 	uint32_t context_tokens;
 	int64_t file_bytes;
-	bool is_encoder;
-	uint32_t ubatch;
+	struct launch_tuning tuning;
 	bool outside;             /* a server that we do not run */
 	uint32_t misses;          /* READY, outside: how often in a row it was not there */
 	pid_t pid;                /* outside: who listens there; 0 = not known */

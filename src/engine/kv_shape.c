@@ -9,7 +9,9 @@ void kv_shape_of(const struct conf_model *model, const struct estimate *estimate
 {
 	struct estimate_params params;
 
-	engine_estimate_params(model, context, model->slots, &params);
+	const struct launch_choice choice = { .context = context, .slots = model->slots, .lazy = true };
+
+	engine_estimate_params(model, &choice, &params);
 	*out = (struct kv_shape){
 		.token_bytes = estimate->kv_bytes_per_token,
 		.full_bytes = estimate->per_request_bytes,

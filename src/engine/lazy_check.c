@@ -285,7 +285,9 @@ static void compare(const struct conf_model *probe, const struct trial *plain, c
 	struct err err;
 	int64_t most_kib = plain->anon_kib - LEFT_OUT_KIB;
 
-	if (engine_estimate(probe, PROBE_CONTEXT, 1, true, &estimate, &err) == 0) {
+	const struct launch_choice choice = { .context = PROBE_CONTEXT, .slots = 1, .lazy = true };
+
+	if (engine_estimate(probe, &choice, &estimate, &err) == 0) {
 		int64_t expected = (estimate.base_bytes >> 10) + SLACK_KIB;
 		most_kib = most_kib > expected ? most_kib : expected;
 	}

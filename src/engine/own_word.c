@@ -206,8 +206,8 @@ static int converse(const struct launch *launch, int deadline_ms, const atomic_b
 	return code;
 }
 
-int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots, bool is_encoder,
-                 int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err)
+int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots,
+                 const struct launch_tuning *tuning, int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err)
 {
 	/* It listens before it looks at the model: where nobody else comes. */
 	char folder[] = "/tmp/cotenant-asks-XXXXXX";
@@ -215,7 +215,7 @@ int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t
 	struct launch_request request = { .model = model,
 		                          .slots = (uint32_t)slots,
 		                          .context_tokens = (uint32_t)context_tokens,
-		                          .is_encoder = is_encoder,
+		                          .tuning = *tuning,
 		                          .endpoint = &nowhere };
 	struct launch launch;
 

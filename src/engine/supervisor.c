@@ -328,8 +328,7 @@ static int start_process(struct instance *instance, struct err *err)
 		.model = instance->model,
 		.slots = instance->slots,
 		.context_tokens = instance->context_tokens,
-		.is_encoder = instance->is_encoder,
-		.ubatch = instance->ubatch,
+		.tuning = instance->tuning,
 		.endpoint = &instance->endpoint,
 		.environment = (const char *const *)environ,
 		.lazy_library = instance->lazy_socket[0] ? instance->lazy_library : NULL,
@@ -386,8 +385,7 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 	instance->slots = order->slots ? order->slots : 1;
 	instance->context_tokens = order->context_tokens;
 	instance->file_bytes = order->file_bytes;
-	instance->is_encoder = order->is_encoder;
-	instance->ubatch = order->ubatch;
+	instance->tuning = order->tuning;
 	instance_is_well(instance);
 	instance->timer = xcalloc(1, sizeof(*instance->timer));
 	uv_timer_init(supervisor->options.loop, instance->timer);

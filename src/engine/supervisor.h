@@ -11,6 +11,7 @@
 #include "core/fail.h"
 #include "core/ids.h"
 #include "engine/endpoint.h"
+#include "engine/tuning.h"
 
 /*
  * supervisor - carries out what the arbiter decided about engines.
@@ -84,8 +85,7 @@ struct spawn_order {
 	uint32_t slots;
 	uint32_t context_tokens;
 	int64_t file_bytes;             /* of the model's file, for progress; 0 = unknown */
-	bool is_encoder;                /* the file holds an embedding model */
-	uint32_t ubatch;                /* physical batch; 0 = the engine's own */
+	struct launch_tuning tuning;    /* as its estimate wants it */
 	const char *lazy_library;       /* to be preloaded; NULL: nothing is */
 	const char *save_folder;        /* where its conversations may be saved; NULL: nowhere */
 };

@@ -20,8 +20,7 @@ enum {
 	SIGMA_UNKNOWN_PERCENT = 15,
 	SIGMA_LEAST_BYTES = 4 << 20,
 	LOWER_PERCENT = 70,
-	CHECKPOINTS_SOON = 2,
-	CHECKPOINT_STEP = 8192, /* --checkpoint-min-step */
+	CHECKPOINTS_SOON = CHECKPOINTS_A_TURN,
 	/*
 	 * With huge pages for malloc each large buffer and each thread's heap rounds up to
 	 * 2 MiB. Measured over plain pages: 6 MiB for a model of 2 layers, 15 for 6, 25
@@ -60,6 +59,7 @@ void estimate_as_launched(struct estimate_params *params)
 	params->unified_given = true;
 	params->load = LOAD_NONE;
 	params->cache_ram_bytes = 0;
+	params->checkpoints = smaller(params->checkpoints, CHECKPOINTS_A_TURN);
 	params->huge_pages = true;
 }
 
@@ -133,15 +133,30 @@ static int64_t process_bytes(const struct model_facts *facts, const struct cells
 	return bounded_sum(PROCESS_BYTES, bounded_sum(vocabulary, rows));
 }
 
+void estimate_on_device(const struct estimate *e, struct device_share *out)
+{
+	int64_t base = smaller(e->device.total_bytes, e->base_bytes);
+
+	*out = (struct device_share){
+		.base_bytes = base,
+		.peak_bytes = smaller(base, e->peak_bytes),
+		.lower_bytes = base / 100 * LOWER_PERCENT,
+	};
+	/* The device's constant is the uncertain part; the host's share is as sure as ever. */
+	if (base > 0)
+		out->sigma_bytes = larger(e->sigma_bytes - (e->base_bytes - base) / 100 * SIGMA_KNOWN_PERCENT, 0);
+}
+
 static void size_parts(const struct model_facts *facts, const struct estimate_params *params,
                        const struct cells *cells, const struct placement *placement,
                        struct estimate *out)
 {
 	for (uint32_t i = 0; i < facts->layers; i++) {
-		struct footprint *pool = i >= placement->first_device_layer ? &out->device : &out->host;
-		pool->kv_bytes = bounded_sum(pool->kv_bytes, kv_layer_bytes(facts, cells, params, i));
-		pool->recurrent_bytes = bounded_sum(pool->recurrent_bytes,
-		                                    recurrent_layer_bytes(facts, cells, i));
+		bool device = i >= placement->first_device_layer && !params->kv_on_host;
+		struct footprint *cache = device ? &out->device : &out->host;
+		cache->kv_bytes = bounded_sum(cache->kv_bytes, kv_layer_bytes(facts, cells, params, i));
+		cache->recurrent_bytes = bounded_sum(cache->recurrent_bytes,
+		                                     recurrent_layer_bytes(facts, cells, i));
 	}
 	out->kv_bytes_per_token = kv_token_bytes(facts, cells, params);
 	out->device.compute_bytes = compute_device_bytes(facts, cells, params, placement);
@@ -166,7 +181,6 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t percent = facts->family_known && facts->sizes_known && !facts->inconsistent
 	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
 
-	/* Two a conversation: at the end of its prompt and before; more come with each further 8,192 tokens. */
 	int64_t checkpoint = checkpoint_bytes(facts, cells, params);
 	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
 	int64_t of_all = bounded_product(cells->sequences, kept);
@@ -183,8 +197,8 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	out->sigma_bytes = larger(out->base_bytes / 100 * percent, SIGMA_LEAST_BYTES);
 	out->sigma_bytes += device ? DEVICE_SIGMA_BYTES : 0;
 	int64_t most = larger(out->steady_bytes, out->peak_bytes);
-	int64_t later = smaller(larger(params->checkpoints - CHECKPOINTS_SOON, 0),
-	                        cells->full / CHECKPOINT_STEP);
+	/* Each further turn leaves as many again, up to what the engine allows. */
+	int64_t later = larger(params->checkpoints - CHECKPOINTS_SOON, 0);
 	most = bounded_sum(most, bounded_product(bounded_product(cells->sequences, later), checkpoint));
 	out->upper_bytes = bounded_sum(most, out->sigma_bytes / 3 * 7); /* 2.33 sigma: 99 % */
 	out->lower_bytes = out->base_bytes / 100 * LOWER_PERCENT;

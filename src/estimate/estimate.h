@@ -40,10 +40,13 @@ struct estimate_params {
 	enum flash_attn flash;
 	bool unified_kv;
 	bool unified_given;
-	int64_t gpu_layers;       /* -1 = all, 0 = CPU */
+	int64_t gpu_layers;       /* -1 = all, 0 = CPU; the output is the last */
+	int64_t host_layers;      /* of those, so many fewer from the front */
+	bool kv_on_host;          /* --no-kv-offload: every cache lies on the host */
 	int64_t cpu_experts;      /* layers whose experts stay on the CPU; -1 = all; 0 = none */
 	bool lazy_kv;             /* KV follows use: not part of base */
 	enum repack repack;
+	bool amx;                 /* the processor has AMX: more matrices get a form of its own */
 	enum load_mode load;
 	int64_t cache_ram_bytes;  /* --cache-ram, as launched */
 	int64_t checkpoints;      /* --ctx-checkpoints: of recurrent and window layers, for each slot */
@@ -54,12 +57,18 @@ struct estimate_params {
 	bool embeddings;
 };
 
+/*
+ * What a turn leaves of a model with recurrent state or windows to go back to: where the question begins,
+ * a batch before its end, and at its end. Measured; an engine keeps those of eleven turns unless told not to.
+ */
+enum { CHECKPOINTS_A_TURN = 3 };
+
 void estimate_defaults(struct estimate_params *params);
 
 /*
  * The flags that cotenant starts an engine with, on top of what is given: slots
  * with a cache each (one, where their number is not given), weights read instead
- * of mapped, no prompt cache on the side, huge pages for the allocator.
+ * of mapped, no prompt cache on the side, one turn's checkpoints, huge pages for the allocator.
  */
 void estimate_as_launched(struct estimate_params *params);
 
@@ -105,6 +114,7 @@ struct estimate {
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
 	int64_t ubatch;           /* the physical batch chosen so that it fits; 0 = the engine's own */
+	int64_t host_layers;      /* kept off the device so that it fits, the output counted as one; 0 = none */
 	char flags[256];          /* comma-separated remarks: "unknown-architecture", ... */
 };
 
@@ -149,6 +159,15 @@ int estimate_companion(const char *path, enum companion kind, const struct estim
 
 /* Bytes that a picture of so many pixels takes beside the model, at most; 0 where that is not known. */
 int64_t estimate_picture(const struct picture_cost *cost, int64_t pixels);
+
+/*
+ * What of the sums lies on the device; the host's is the rest. A cache on the device is base (there is
+ * none that follows use), and what is kept of a conversation beside it is on the host.
+ */
+struct device_share {
+	int64_t base_bytes, peak_bytes, sigma_bytes, lower_bytes;
+};
+void estimate_on_device(const struct estimate *estimate, struct device_share *out);
 
 const char *estimate_source_name(enum estimate_source source);
 

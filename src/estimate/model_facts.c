@@ -247,6 +247,30 @@ static int add_layer_tensor(struct tensor_sums *sums, const struct gguf_tensor *
 	return 0;
 }
 
+/*
+ * Repacked in groups of 8 rows (ggml-cpu/repack.cpp), experts too; for AMX tiles flat matrices of a
+ * multiple of 32 rows (ggml-cpu/amx), and there Q8_0 carries a sum of four bytes with each block. Only what
+ * is multiplied, not what rows are picked from: an embedding counts where it is the output as well.
+ */
+static void note_rewritten(struct rewritten *out, const struct gguf_tensor *tensor, bool embedding, bool amx)
+{
+	const struct type_info *type = tensor->type;
+	bool tiled = amx && type->tiled && tensor->dimensions == 2 && tensor->extent[1] % 32 == 0;
+	bool repacked = type->repacked && tensor->dimensions >= 2 && tensor->extent[1] % 8 == 0;
+
+	if (!tiled && !repacked)
+		return;
+	int64_t added = tiled && type->id == TYPE_Q8_0 ? tensor->bytes / type->block_bytes * 4 : 0;
+	int64_t bytes = bounded_sum(tensor->bytes, added);
+	if (embedding) {
+		out->embedding_bytes = bytes;
+		return;
+	}
+	out->bytes = bounded_sum(out->bytes, bytes);
+	out->added_bytes = bounded_sum(out->added_bytes, added);
+	out->largest_bytes = larger(out->largest_bytes, bytes);
+}
+
 static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err *err)
 {
 	struct model_facts *facts = ctx;
@@ -254,8 +278,6 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	uint64_t layer = 0;
 	struct str part;
 	bool embedding = str_is(tensor->name, "token_embd.weight");
-	/* Repacked in groups of 8 rows, and only what is multiplied: not what rows are picked from. */
-	bool repacked = tensor->type->repacked && tensor->dimensions >= 2 && tensor->extent[1] % 8 == 0;
 
 	facts->tensor_count++;
 	sums->all_bytes = bounded_sum(sums->all_bytes, tensor->bytes);
@@ -264,13 +286,10 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	if ((tensor->dimensions >= 2 || tensor->type->block_elements > 1) && tensor->type->id < 64)
 		sums->type_bytes[tensor->type->id] =
 			bounded_sum(sums->type_bytes[tensor->type->id], tensor->bytes);
-	if (repacked && !embedding) {
-		sums->repacked_bytes = bounded_sum(sums->repacked_bytes, tensor->bytes);
-		sums->largest_repacked_bytes = larger(sums->largest_repacked_bytes, tensor->bytes);
-	}
+	note_rewritten(&sums->rewritten[0], tensor, embedding, false);
+	note_rewritten(&sums->rewritten[1], tensor, embedding, true);
 	if (embedding) {
 		sums->token_embd_bytes = tensor->bytes;
-		sums->token_embd_repacked = repacked;
 		if (tensor->dimensions == 2) {
 			sums->embd_width = tensor->extent[0];
 			sums->embd_rows = tensor->extent[1];

@@ -29,6 +29,14 @@ struct layer_values {
 	int32_t value[LAYERS_MOST];
 };
 
+/* Matrices that a CPU's own form replaces in memory, the embedding left out. */
+struct rewritten {
+	int64_t bytes;           /* in that form */
+	int64_t added_bytes;     /* of that, more than in the file */
+	int64_t largest_bytes;
+	int64_t embedding_bytes; /* a tied embedding's second copy, in that form; 0 = needs none */
+};
+
 /* Tensors, folded. Bytes are as in the file. */
 struct tensor_sums {
 	int64_t all_bytes;
@@ -36,8 +44,7 @@ struct tensor_sums {
 	int64_t output_bytes;
 	int64_t layer_bytes[LAYERS_MOST];
 	int64_t expert_bytes[LAYERS_MOST]; /* part of layer_bytes */
-	int64_t repacked_bytes;            /* of matrices whose type the CPU backend rewrites */
-	int64_t largest_repacked_bytes;
+	struct rewritten rewritten[2];     /* without AMX, and with it */
 	int64_t largest_expert_bytes;
 	int64_t largest_bytes;
 	int64_t type_bytes[64];            /* by type id; vectors, which stay F32, left out */
@@ -55,7 +62,6 @@ struct tensor_sums {
 	bool state[LAYERS_MOST];
 	bool any_attention;
 	bool has_up;
-	bool token_embd_repacked;
 	bool has_gate;
 	uint32_t layers;                   /* highest blk.N seen, plus 1 */
 };

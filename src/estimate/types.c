@@ -7,27 +7,28 @@
 /*
  * `repacked` follows ggml_repack_get_optimal_repack_type() of
  * ggml-cpu/repack.cpp for AVX2 and AVX-512. Where a processor repacks fewer
- * types this counts too much, never too little.
+ * types this counts too much, never too little. `tiled` follows
+ * qtype_has_amx_kernels() of ggml-cpu/amx/common.h, and F16, which goes there as it is.
  */
 static const struct type_info types[] = {
-	{ 0, "F32", 1, 4, false },        { 1, "F16", 1, 2, false },
-	{ 2, "Q4_0", 32, 18, true },      { 3, "Q4_1", 32, 20, false },
-	{ 6, "Q5_0", 32, 22, false },     { 7, "Q5_1", 32, 24, false },
-	{ 8, "Q8_0", 32, 34, false },     { 9, "Q8_1", 32, 36, false },
-	{ 10, "Q2_K", 256, 84, true },    { 11, "Q3_K", 256, 110, false },
-	{ 12, "Q4_K", 256, 144, true },   { 13, "Q5_K", 256, 176, false },
-	{ 14, "Q6_K", 256, 210, false },  { 15, "Q8_K", 256, 292, false },
-	{ 16, "IQ2_XXS", 256, 66, false }, { 17, "IQ2_XS", 256, 74, false },
-	{ 18, "IQ3_XXS", 256, 98, false }, { 19, "IQ1_S", 256, 50, false },
-	{ 20, "IQ4_NL", 32, 18, true },   { 21, "IQ3_S", 256, 110, false },
-	{ 22, "IQ2_S", 256, 82, false },  { 23, "IQ4_XS", 256, 136, false },
-	{ 24, "I8", 1, 1, false },        { 25, "I16", 1, 2, false },
-	{ 26, "I32", 1, 4, false },       { 27, "I64", 1, 8, false },
-	{ 28, "F64", 1, 8, false },       { 29, "IQ1_M", 256, 56, false },
-	{ 30, "BF16", 1, 2, false },      { 34, "TQ1_0", 256, 54, false },
-	{ 35, "TQ2_0", 256, 66, false },  { 39, "MXFP4", 32, 17, true },
-	{ 40, "NVFP4", 64, 36, false },   { 41, "Q1_0", 128, 18, false },
-	{ 42, "Q2_0", 64, 18, false },
+	{ 0, "F32", 1, 4, false, false },         { 1, "F16", 1, 2, false, true },
+	{ 2, "Q4_0", 32, 18, true, true },        { 3, "Q4_1", 32, 20, false, true },
+	{ 6, "Q5_0", 32, 22, false, false },      { 7, "Q5_1", 32, 24, false, false },
+	{ 8, "Q8_0", 32, 34, false, true },       { 9, "Q8_1", 32, 36, false, false },
+	{ 10, "Q2_K", 256, 84, true, false },     { 11, "Q3_K", 256, 110, false, false },
+	{ 12, "Q4_K", 256, 144, true, true },     { 13, "Q5_K", 256, 176, false, true },
+	{ 14, "Q6_K", 256, 210, false, true },    { 15, "Q8_K", 256, 292, false, false },
+	{ 16, "IQ2_XXS", 256, 66, false, false }, { 17, "IQ2_XS", 256, 74, false, false },
+	{ 18, "IQ3_XXS", 256, 98, false, false }, { 19, "IQ1_S", 256, 50, false, false },
+	{ 20, "IQ4_NL", 32, 18, true, false },    { 21, "IQ3_S", 256, 110, false, false },
+	{ 22, "IQ2_S", 256, 82, false, false },   { 23, "IQ4_XS", 256, 136, false, true },
+	{ 24, "I8", 1, 1, false, false },         { 25, "I16", 1, 2, false, false },
+	{ 26, "I32", 1, 4, false, false },        { 27, "I64", 1, 8, false, false },
+	{ 28, "F64", 1, 8, false, false },        { 29, "IQ1_M", 256, 56, false, false },
+	{ 30, "BF16", 1, 2, false, false },       { 34, "TQ1_0", 256, 54, false, false },
+	{ 35, "TQ2_0", 256, 66, false, false },   { 39, "MXFP4", 32, 17, true, false },
+	{ 40, "NVFP4", 64, 36, false, false },    { 41, "Q1_0", 128, 18, false, false },
+	{ 42, "Q2_0", 64, 18, false, false },
 };
 
 enum { TYPE_COUNT = sizeof types / sizeof *types };

@@ -17,9 +17,10 @@ struct type_info {
 	uint16_t block_elements;
 	uint16_t block_bytes;
 	bool repacked; /* rewritten in memory by the engine's CPU backend on x86-64 with AVX2 */
+	bool tiled;    /* likewise for the tiles of a processor with AMX */
 };
 
-enum { TYPE_F32 = 0, TYPE_F16 = 1 };
+enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q8_0 = 8 };
 
 const struct type_info *type_find(uint32_t id); /* NULL = not one of ours */
 

@@ -8,6 +8,7 @@ void placement_of(const struct model_facts *facts, const struct estimate_params 
 	int64_t layers = facts->layers;
 	int64_t wanted = params->gpu_layers < 0 ? layers + 1 : smaller(params->gpu_layers, layers + 1);
 
+	wanted = larger(wanted - params->host_layers, 0);
 	*out = (struct placement){ .first_device_layer = facts->layers };
 	if (wanted == 0)
 		return;
@@ -63,6 +64,7 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 	const struct tensor_sums *sums = &facts->tensors;
 	bool repack = params->repack != REPACK_OFF && !placement_any(facts, placement);
 	bool mapped = params->load == LOAD_MMAP;
+	const struct rewritten *rewritten = &sums->rewritten[params->amx];
 
 	*out = (struct weights){ 0 };
 	if (placement_any(facts, placement)) {
@@ -72,12 +74,13 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 		return;
 	}
 	out->host_bytes = sums->all_bytes;
-	if (repack && mapped)
-		out->host_bytes = bounded_sum(out->host_bytes, sums->repacked_bytes);
-	if (repack && sums->token_embd_repacked && shares_output(facts))
-		out->host_bytes = bounded_sum(out->host_bytes, sums->token_embd_bytes);
-	if (repack && !mapped) {
-		out->passing_bytes = sums->largest_repacked_bytes;
-		out->kept_bytes = smaller(sums->largest_repacked_bytes, KEPT_BLOCK_MOST);
+	if (!repack)
+		return;
+	out->host_bytes = bounded_sum(out->host_bytes, mapped ? rewritten->bytes : rewritten->added_bytes);
+	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
+		out->host_bytes = bounded_sum(out->host_bytes, rewritten->embedding_bytes);
+	if (!mapped) {
+		out->passing_bytes = rewritten->largest_bytes;
+		out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
 	}
 }

@@ -151,7 +151,7 @@ static inline int try_spawn(struct bench *bench, uint32_t slots, uint32_t contex
 		.model = &bench->conf->models[0],
 		.slots = slots,
 		.context_tokens = context_tokens,
-		.is_encoder = bench->is_encoder,
+		.tuning = { .is_encoder = bench->is_encoder },
 	};
 	return supervisor_spawn(bench->supervisor, &order, err);
 }

@@ -62,7 +62,7 @@ static void llama_gets_its_share_of_everything(void **state)
 	assert_command("models: {chat: {engine: llama-server, file: /m/chat.gguf, slots: 2, context: 4096}}\n",
 	               &(struct launch_request){ .slots = 2, .context_tokens = 4096, .endpoint = &unix_endpoint },
 	               "llama-server -m /m/chat.gguf --host /run/c/engine-7.sock --alias chat -c 8192 -np 2 "
-	               "-fit off --cache-ram 0 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	               "-fit off --cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
 }
 
 static void llama_s_settings_become_flags(void **state)
@@ -74,7 +74,7 @@ static void llama_s_settings_become_flags(void **state)
 	               &(struct launch_request){ .slots = 3, .context_tokens = 1000, .endpoint = &tcp_endpoint },
 	               "/opt/llama -m /m/chat.gguf --mmproj /m/p -md /m/d --lora /l/a --lora /l/b --host 127.0.0.1 "
 	               "--port 4711 --alias chat -c 3000 -np 3 -ctk q8_0 -ctv q8_0 -fa on -fit off --cache-ram 0 "
-	               "-lm none --device none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	               "-ctxcp 3 -lm none --device none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
 }
 
 static void whisper_listens_on_a_port_at_the_path_of_openai_s_clients(void **state)
@@ -115,7 +115,7 @@ static void what_the_user_gives_wins(void **state)
 	               " args: \"--ctx-size 512 -fa off --mlock --cache-ram 100 -ctk f16 -v --slots\"}}\n",
 	               &(struct launch_request){ .slots = 1, .context_tokens = 4096, .endpoint = &unix_endpoint },
 	               "llama-server -m /m/chat.gguf --host /run/c/engine-7.sock --alias chat -np 1 -ctv q8_0 -fit off "
-	               "--sse-ping-interval 1 --no-webui --metrics "
+	               "-ctxcp 3 --sse-ping-interval 1 --no-webui --metrics "
 	               "--ctx-size 512 -fa off --mlock --cache-ram 100 -ctk f16 -v --slots");
 }
 
@@ -125,16 +125,30 @@ static void an_encoder_takes_a_text_in_one_piece(void **state)
 	(void)state;
 
 	assert_command(yaml,
-	               &(struct launch_request){ .slots = 2, .context_tokens = 2048, .is_encoder = true,
+	               &(struct launch_request){ .slots = 2, .context_tokens = 2048, .tuning = { .is_encoder = true },
 	                                         .endpoint = &unix_endpoint },
 	               "llama-server -m /m/e.gguf --host /run/c/engine-7.sock --alias embed -c 4096 -np 2 -b 2048 "
-	               "-ub 2048 -fit off --cache-ram 0 -lm none --embeddings --sse-ping-interval 1 --no-webui "
+	               "-ub 2048 -fit off --cache-ram 0 -ctxcp 3 -lm none --embeddings --sse-ping-interval 1 --no-webui "
 	               "--slots --metrics -lv 4");
 	assert_command(yaml,
-	               &(struct launch_request){ .slots = 1, .context_tokens = 512, .is_encoder = true,
+	               &(struct launch_request){ .slots = 1, .context_tokens = 512, .tuning = { .is_encoder = true },
 	                                         .endpoint = &unix_endpoint },
 	               "llama-server -m /m/e.gguf --host /run/c/engine-7.sock --alias embed -c 512 -np 1 -fit off "
-	               "--cache-ram 0 -lm none --embeddings --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	               "--cache-ram 0 -ctxcp 3 -lm none --embeddings --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+}
+
+static void a_card_gets_as_many_layers_as_fit(void **state)
+{
+	const struct launch_request split = { .slots = 1, .context_tokens = 512, .endpoint = &unix_endpoint,
+		                              .tuning = { .split = true, .gpu_layers = 23 } };
+	(void)state;
+
+	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf}}\n", &split,
+	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none -ngl 23 --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, args: \"-ngl 7\"}}\n", &split,
+	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 -ngl 7");
 }
 
 static void flags_that_are_ours_are_refused(void **state)
@@ -210,6 +224,7 @@ int main(void)
 		cmocka_unit_test(sd_server_is_told_its_parts),
 		cmocka_unit_test(what_the_user_gives_wins),
 		cmocka_unit_test(an_encoder_takes_a_text_in_one_piece),
+		cmocka_unit_test(a_card_gets_as_many_layers_as_fit),
 		cmocka_unit_test(flags_that_are_ours_are_refused),
 		cmocka_unit_test(a_command_is_told_where_to_listen),
 		cmocka_unit_test(the_environment_holds_no_secret_of_ours),

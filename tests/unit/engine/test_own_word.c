@@ -64,15 +64,16 @@ static void its_word_takes_the_formulas_place(void **state)
 /* A program that is not there, one that ends, one that says nothing: each is told, none is left. */
 static void no_answer_is_told(void **state)
 {
+	const struct launch_tuning plain = { 0 };
 	struct own_word word;
 	struct err err = { 0 };
 	struct conf_model model = { .name = (char *)"m", .engine = CONF_ENGINE_LLAMA_SERVER, .file = (char *)"/nonexistent",
 		                    .kv_type = (char *)"f16", .device = (char *)"cpu" };
 	(void)state;
 	model.engine_path = (char *)"/nonexistent/llama-server";
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 1000, NULL, &word, &err), -ENOEXEC);
+	assert_int_equal(own_word_ask(&model, 2048, 1, &plain, 1000, NULL, &word, &err), -ENOEXEC);
 	model.engine_path = (char *)"/bin/true";
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 10000, NULL, &word, &err), -ENODATA);
+	assert_int_equal(own_word_ask(&model, 2048, 1, &plain, 10000, NULL, &word, &err), -ENODATA);
 	char silent[] = "/tmp/test-own-word-XXXXXX";
 	int fd = mkstemp(silent);
 	static const char script[] = "#!/bin/sh\nexec sleep 60\n";
@@ -80,9 +81,9 @@ static void no_answer_is_told(void **state)
 	assert_int_equal(fchmod(fd, 0700), 0);
 	close(fd);
 	model.engine_path = silent;
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 200, NULL, &word, &err), -ETIMEDOUT);
+	assert_int_equal(own_word_ask(&model, 2048, 1, &plain, 200, NULL, &word, &err), -ETIMEDOUT);
 	atomic_bool given_up = true;
-	assert_int_equal(own_word_ask(&model, 2048, 1, false, 60000, &given_up, &word, &err), -ECANCELED);
+	assert_int_equal(own_word_ask(&model, 2048, 1, &plain, 60000, &given_up, &word, &err), -ECANCELED);
 	unlink(silent);
 }
 

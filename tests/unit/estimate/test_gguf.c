@@ -74,6 +74,42 @@ static void a_good_file_is_measured(void **state)
 	buf_release(&file);
 }
 
+/* With AMX a Q8_0 matrix has its sums beside it; read instead of mapped, that alone is added. */
+static void a_processor_with_tiles_keeps_matrices_larger(void **state)
+{
+	static const uint64_t odd[] = { 64, 24 };
+	struct buf file = BUF_INIT;
+	struct estimate_params params;
+	struct estimate plain, tiled;
+	struct err err = { 0 };
+	int64_t key_bytes = 64 * 32 / 32 * 34, odd_bytes = 64 * 24 / 32 * 34, embedding_bytes = 64 * 256 * 2;
+
+	(void)state;
+	put_front(&file, 3, 3, ENTRIES);
+	put_llama_entries(&file);
+	put_tensor(&file, "token_embd.weight", 2, embd, 1, 0);
+	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 8, (uint64_t)embedding_bytes);
+	put_tensor(&file, "blk.0.attn_q.weight", 2, odd, 8, (uint64_t)(embedding_bytes + key_bytes));
+	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+	struct byte_source source = { &memory, memory_read, memory.size };
+	estimate_defaults(&params);
+	for (int mode = LOAD_MMAP; mode <= LOAD_NONE; mode++) {
+		params.load = (enum load_mode)mode;
+		params.amx = false;
+		assert_int_equal(estimate_gguf(&source, &params, &plain, &err), 0);
+		params.amx = true;
+		assert_int_equal(estimate_gguf(&source, &params, &tiled, &err), 0);
+		assert_int_equal(plain.host.weights_bytes, embedding_bytes + key_bytes + odd_bytes);
+		/* The embedding is the output as well: looked up in one form, multiplied in the other. */
+		int64_t packed = mode == LOAD_MMAP ? key_bytes / 34 * 38 : key_bytes / 34 * 4;
+		assert_int_equal(tiled.host.weights_bytes - plain.host.weights_bytes, packed + embedding_bytes);
+	}
+	params.repack = REPACK_OFF;
+	assert_int_equal(estimate_gguf(&source, &params, &tiled, &err), 0);
+	assert_int_equal(tiled.host.weights_bytes, plain.host.weights_bytes);
+	buf_release(&file);
+}
+
 static void a_header_cut_anywhere_is_told_as_cut(void **state)
 {
 	struct buf file = BUF_INIT;
@@ -631,6 +667,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_file_is_measured),
+		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
 		cmocka_unit_test(a_header_cut_anywhere_is_told_as_cut),
 		cmocka_unit_test(data_cut_is_estimated_and_told),
 		cmocka_unit_test(no_changed_byte_does_harm),
