@@ -4,6 +4,7 @@
 
 #include "api/inside.h"
 #include "base/alloc.h"
+#include "http/path_near.h"
 #include "http/url.h"
 
 /*
@@ -19,6 +20,7 @@ struct route {
 };
 
 static const struct route routes[] = {
+	{ "GET", "/", CONF_ROLE_USE, handle_root },
 	{ "GET", "/healthz", CONF_ROLE_USE, handle_health },
 	{ "GET", "/metrics", CONF_ROLE_USE, handle_metrics },
 	{ "GET", "/v1/models", CONF_ROLE_USE, handle_openai_models },
@@ -89,7 +91,7 @@ static void run_route(struct api *api, struct call *call, const struct route *ro
 	char decoded[NAME_BYTES];
 
 	if (route->role == CONF_ROLE_ADMIN && call_role(call) != CONF_ROLE_ADMIN) {
-		call_error(call, 403, "forbidden",
+		call_error(call, 403, "admin_needed",
 		           "this needs role admin: the control socket, or a key of that role", NULL);
 		return;
 	}
@@ -106,20 +108,20 @@ static void run_route(struct api *api, struct call *call, const struct route *ro
 
 static void no_endpoint(struct call *call, struct str path)
 {
-	const char *best = "/api/v1/models";
-	unsigned best_distance = UINT32_MAX;
+	const char *near = NULL;
 	char message[400];
 
-	for (size_t i = 0; i < ROUTES; i++) {
-		unsigned distance = str_distance(path, str_from(routes[i].path));
-		if (distance < best_distance) {
-			best = routes[i].path;
-			best_distance = distance;
-		}
-	}
-	snprintf(message, sizeof(message), "there is no endpoint '%.*s'; did you mean %s?",
-	         (int)(path.length < 200 ? path.length : 200), path.data, best);
-	call_error(call, 404, "not_found", message, NULL);
+	for (size_t i = 0; i < ROUTES; i++)
+		near = path_nearer(path, near, routes[i].path);
+	near = path_near(path, near);
+	bool is_page = str_is(path, "/ui") || str_starts(path, "/ui/");
+	snprintf(message, sizeof(message), "there is no endpoint '%.*s'%s%s%s",
+	         (int)(path.length < 200 ? path.length : 200), path.data,
+	         is_page ? ": the web page is not built yet; `cotenant top` shows the same in a terminal"
+	         : near  ? "; did you mean "
+	                 : "; GET / tells what there is",
+	         !is_page && near ? near : "", !is_page && near ? "?" : "");
+	call_error(call, 404, "not_found", message, is_page ? "cotenant top" : NULL);
 }
 
 void api_handle(struct api *api, struct call *call)

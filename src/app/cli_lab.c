@@ -17,7 +17,7 @@ static const struct cli_option lab_options[] = {
 	{ "seeds", 's', CLI_TEXT, "A-B", "sim: the seeds to run (1-50)" },
 	{ "trace", 0, CLI_FLAG, NULL, "sim: each event and action as a line, on stderr" },
 	{ "record", 0, CLI_TEXT, "FILE", "sim: a recording of the last seed, for replay" },
-	{ "policy", 'p', CLI_TEXT, "NAME", "sim: who decides a workload" },
+	{ "policy", 'p', CLI_TEXT, "NAME", "sim: who decides a workload; all: each in turn, side by side" },
 	{ "load", 0, CLI_TEXT, "X", "sim: so many times a workload's load (1)" },
 	{ "hours", 0, CLI_TEXT, "H", "sim: how long new work comes" },
 	{ "arrivals", 0, CLI_TEXT, "F.csv", "sim: that load instead: t_ms,model,class,service_ms a line" },
@@ -124,7 +124,7 @@ static int run_sim(const struct cli_args *args)
 			code = say_broken(&result);
 	}
 	if (args->json)
-		json_print(json_pack("{s:s, s:s, s:O}", "workload", "random", "policy", "lru", "runs", runs));
+		json_print(json_pack("{s:s, s:s, s:O}", "workload", "random", "policy", "drawn", "runs", runs));
 	else if (code == CLI_DONE)
 		printf("seeds %llu-%llu: every invariant held; %llu steps, %llu requests\n",
 		       (unsigned long long)first, (unsigned long long)last, (unsigned long long)steps,
@@ -245,18 +245,20 @@ static int run_lab(const struct cli_args *args)
 
 const struct cli_verb verb_lab = {
 	.name = "lab",
-	.operands = "sim [random|WORKLOAD|FILE.json] | replay FILE | calibration [FILE]",
+	.operands = "sim [random|WORKLOAD|FILE.yaml|FILE.json] | replay FILE | calibration [FILE]",
 	.summary = "the arbiter in a simulated world, a recording again, how good estimates were",
 	.help = "sim runs the arbiter in random worlds, one a seed, with faults of every kind, and proves\n"
-	        "its invariants after every step; with a workload, or a file of one, it plays a day's load\n"
-	        "under a policy and tells what the clients felt. replay plays what `cotenant serve --record FILE` wrote and\n"
-	        "prints every decision again, byte for byte the same on the same version; with --json one\n"
-	        "object a line. calibration tells how good the estimates of the daemon's loads were and\n"
+	        "its invariants after every step. With a workload (--list) it plays a day's load under a\n"
+	        "policy and tells what the clients felt; with FILE.yaml that of your own machine: its memory,\n"
+	        "its models and who asks for them, as doc/simulator.md shows. replay plays what\n"
+	        "`cotenant serve --record FILE` wrote and prints every decision again, byte for byte the same on\n"
+	        "the same version; with --json one object a line. calibration tells how good the estimates of the daemon's loads were and\n"
 	        "whether their bounds held, over time and for each engine; or of the loads in FILE.\n\n"
 	        "Examples:\n"
 	        "  cotenant lab sim --seeds 1-200\n"
 	        "  cotenant lab sim --seeds 7 --trace\n"
 	        "  cotenant lab sim mixed64 --policy lru --seeds 1-4\n"
+	        "  cotenant lab sim my-machine.yaml --policy all\n"
 	        "  cotenant lab replay record\n"
 	        "  cotenant lab calibration",
 	.options = lab_options,

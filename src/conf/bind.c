@@ -59,7 +59,7 @@ static void refuse_key(struct binder *binder, const struct section *section, con
 	char shown[EXCERPT];
 
 	if (!nearest || str_distance(name, str_from(nearest)) > 1)
-		schema_places(name, &hint);
+		schema_places(binder->root, name, &hint);
 	if (buf_length(&hint)) {
 		struct str places = buf_str(&hint);
 		bind_error(binder, key->at, "", "'%s' does not stand here; try: move it to %.*s",

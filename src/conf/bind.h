@@ -13,6 +13,7 @@
  */
 struct binder {
 	struct conf *conf;
+	const struct section *root; /* of the file */
 	struct problems *problems;
 	const char *folder;   /* of the file: relative paths begin there */
 	char where[512];      /* "models.chat": what is being read, for messages */

@@ -75,10 +75,11 @@ static const char *effect_name(enum field_effect effect)
 	return "";
 }
 
-static void document(const struct section *section, struct buf *out)
+void section_docs(const struct section *section, bool reload, struct buf *out)
 {
 	buf_printf(out, "\n## %s\n\n", section->title);
-	buf_append_str(out, STR("| key | value | default | reload | |\n|---|---|---|---|---|\n"));
+	buf_append_str(out, reload ? STR("| key | value | default | reload | |\n|---|---|---|---|---|\n")
+	                           : STR("| key | value | default | |\n|---|---|---|---|\n"));
 	FIELDS_EACH (field, section) {
 		buf_printf(out, "| `%s` | ", field->key);
 		describe_type(field, out);
@@ -88,16 +89,18 @@ static void document(const struct section *section, struct buf *out)
 			buf_printf(out, " | `%s`", field->fallback);
 		else
 			buf_append_str(out, STR(" | "));
-		buf_printf(out, " | %s | %s%s |\n", effect_name(field->effect),
-		           field->flags & FIELD_UNBUILT ? "*Not built yet.* " : "", field->help);
+		if (reload)
+			buf_printf(out, " | %s", effect_name(field->effect));
+		buf_printf(out, " | %s%s |\n", field->flags & FIELD_UNBUILT ? "*Not built yet.* " : "",
+			           field->help);
 	}
 	FIELDS_EACH (field, section)
 		if (field->section)
-			document(field->section, out);
+			section_docs(field->section, reload, out);
 }
 
 void conf_print_docs(struct buf *out)
 {
 	buf_append_str(out, str_from(preface));
-	document(&schema_root, out);
+	section_docs(&schema_root, true, out);
 }

@@ -37,9 +37,9 @@ static void places_under(const struct section *section, struct str key, struct b
 			places_under(field->section, key, out);
 }
 
-void schema_places(struct str key, struct buf *out)
+void schema_places(const struct section *root, struct str key, struct buf *out)
 {
-	places_under(&schema_root, key, out);
+	places_under(root, key, out);
 }
 
 void *field_at(const struct field *field, const void *base)

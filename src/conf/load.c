@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "conf/bind.h"
 #include "conf/check.h"
+#include "conf/document.h"
 #include "conf/written.h"
 
 enum { FILE_MAX = 16 << 20 };
@@ -35,21 +36,21 @@ static bool read_all(int fd, struct buf *out)
 }
 
 /* Only a plain file: a FIFO or a device could hold the daemon up for ever. */
-static bool read_file(const char *path, struct buf *out, struct problems *problems)
+static bool read_file(const char *path, const char *instead, struct buf *out, struct problems *problems)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat stat = { 0 };
 	bool good = false;
 
 	if (fd < 0 || fstat(fd, &stat) < 0)
-		problem_error(problems, whole_file, "cannot be read: %s; try: -f FILE", strerror(errno));
+		problem_error(problems, whole_file, "cannot be read: %s; try: %s", strerror(errno), instead);
 	else if (!S_ISREG(stat.st_mode))
-		problem_error(problems, whole_file, "%s; try: -f FILE",
-		              S_ISDIR(stat.st_mode) ? "is a directory" : "is not a plain file");
+		problem_error(problems, whole_file, "%s; try: %s",
+		              S_ISDIR(stat.st_mode) ? "is a directory" : "is not a plain file", instead);
 	else if (stat.st_size > FILE_MAX || (!(good = read_all(fd, out)) && errno == EFBIG))
 		problem_error(problems, whole_file, "is larger than 16 MiB; try: another file");
 	else if (!good)
-		problem_error(problems, whole_file, "cannot be read: %s; try: -f FILE", strerror(errno));
+		problem_error(problems, whole_file, "cannot be read: %s; try: %s", strerror(errno), instead);
 	if (fd >= 0)
 		close(fd);
 	return good;
@@ -96,7 +97,9 @@ static struct conf *read_tree(const char *path, const struct node *root, struct 
 {
 	struct conf *conf = xcalloc(1, sizeof(*conf));
 	char *folder = folder_of(path);
-	struct binder binder = { .conf = conf, .problems = problems, .folder = folder };
+	struct binder binder = {
+		.conf = conf, .root = &schema_root, .problems = problems, .folder = folder,
+	};
 
 	conf->path = xstrdup(path);
 	conf->state_dir = state_dir();
@@ -107,19 +110,48 @@ static struct conf *read_tree(const char *path, const struct node *root, struct 
 	return conf;
 }
 
+static struct node *open_tree(const char *path, const char *instead, struct problems *problems)
+{
+	struct buf text = BUF_INIT;
+	struct node *root = NULL;
+
+	if (read_file(path, instead, &text, problems))
+		root = node_parse(without_mark(buf_str(&text)), problems);
+	buf_release(&text);
+	return root;
+}
+
+bool document_load(const struct document *document, const char *path, void *out, struct buf *told)
+{
+	struct problems problems = { .path = path };
+	struct node *root = open_tree(path, document->instead, &problems);
+	struct conf *no_conf = xcalloc(1, sizeof(*no_conf)); /* no macros, no defaults */
+	char *folder = folder_of(path);
+	struct binder binder = {
+		.conf = no_conf, .root = document->root, .problems = &problems, .folder = folder,
+	};
+
+	if (root)
+		bind_section(&binder, document->root, out, root);
+	if (root && problems.errors == 0)
+		document->check(out, root, &problems);
+	bool good = problems.errors == 0;
+	node_free(root);
+	free(folder);
+	conf_free(no_conf);
+	problems_finish(&problems, told);
+	return good;
+}
+
 struct conf *conf_load(const char *path, struct buf *out)
 {
 	struct problems problems = { .path = path };
-	struct buf text = BUF_INIT;
-	struct node *root = NULL;
+	struct node *root = open_tree(path, "-f FILE", &problems);
 	struct conf *conf = NULL;
 
-	if (read_file(path, &text, &problems))
-		root = node_parse(without_mark(buf_str(&text)), &problems);
 	if (root)
 		conf = read_tree(path, root, &problems);
 	node_free(root);
-	buf_release(&text);
 	if (conf && problems.errors) {
 		conf_free(conf);
 		conf = NULL;

@@ -120,9 +120,12 @@ extern const struct choice schema_engine_kinds[];
 const struct field *schema_field(const struct section *section, struct str key);
 /* The most alike key of the section; NULL where none is near. */
 const char *schema_nearest(const struct section *section, struct str key);
-/* Titles of the sections that have `key`, "a, b"; empty where none. */
+/* Titles of the sections under `root` that have `key`, "a or b"; empty where none. */
 struct buf;
-void schema_places(struct str key, struct buf *out);
+void schema_places(const struct section *root, struct str key, struct buf *out);
+
+/* A table of its keys and of those below, as Markdown; `reload`: with what a reload does. */
+void section_docs(const struct section *section, bool reload, struct buf *out);
 
 enum field_shape field_shape(const struct field *field);
 /* A member: where it is, and its value as a number of any width, or as a pointer of any type. */

@@ -70,6 +70,7 @@ struct adapter {
 	const char *slots_path;      /* GET; tells slots and context. NULL: as asked for */
 	struct drain_rule drain;
 	struct log_patterns log;
+	const char *takes;           /* the paths that clients use it by, for who tried another */
 	const struct route_row *routes;
 	size_t route_count;
 	bool makes_pictures;         /* a request's size says what it takes */

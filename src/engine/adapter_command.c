@@ -6,9 +6,10 @@
 
 #include "engine/adapter.h"
 
+/* Whether the program has such a path, it alone knows. */
 static const struct route_row routes[] = {
-	{ .pattern = "POST *", .route = ROUTE_WORK },
-	{ .pattern = "GET *", .route = ROUTE_LOOK },
+	{ .pattern = "POST *", .route = ROUTE_WORK, .unknown = true },
+	{ .pattern = "GET *", .route = ROUTE_LOOK, .unknown = true },
 };
 
 static const struct load_stage stages[] = { { NULL, 0 } };
@@ -60,6 +61,7 @@ const struct adapter adapter_command = {
 	.name = "command",
 	.drain = { .term_again_ms = 0, .kill_ms = 10000 },
 	.log = { stages, ready_hints, telling, hopeless },
+	.takes = "any POST",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.address = address,

@@ -220,6 +220,7 @@ const struct adapter adapter_llama = {
 	.slots_path = "/slots",
 	.drain = { .term_again_ms = 10000, .kill_ms = 5000 },
 	.log = { stages, ready_hints, telling, hopeless },
+	.takes = "POST /v1/chat/completions, /v1/completions, /v1/messages, /v1/embeddings and /v1/rerank",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.address = address,

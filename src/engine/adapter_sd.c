@@ -99,6 +99,7 @@ const struct adapter adapter_sd = {
 	.health_path = "/v1/models",
 	.drain = { .term_again_ms = 0, .kill_ms = 15000 },
 	.log = { stages, ready_hints, telling, hopeless },
+	.takes = "POST /v1/images/generations and /v1/images/edits",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.makes_pictures = true,

@@ -94,6 +94,7 @@ const struct adapter adapter_whisper = {
 	.health_path = "/health",
 	.drain = { .term_again_ms = 0, .kill_ms = 15000 },
 	.log = { stages, ready_hints, telling, hopeless },
+	.takes = "POST /v1/audio/transcriptions and /v1/audio/translations",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.never_streams = true,

@@ -1,5 +1,7 @@
 #include "engine/routes.h"
 
+#include <stdio.h>
+
 #include "conf/conf.h"
 #include "engine/adapter.h"
 
@@ -42,7 +44,7 @@ struct route_row route_find(const struct conf_model *model, struct str method, s
 		if (matches(str_from(adapter->routes[i].pattern), method, path))
 			return adapter->routes[i];
 	bool reads = str_is(method, "GET") || str_is(method, "HEAD") || str_is(method, "OPTIONS");
-	return (struct route_row){ .route = reads ? ROUTE_LOOK : ROUTE_CHANGE };
+	return (struct route_row){ .route = reads ? ROUTE_LOOK : ROUTE_CHANGE, .unknown = true };
 }
 
 enum route route_of(const struct conf_model *model, struct str method, struct str path)
@@ -62,4 +64,29 @@ struct str route_target(const struct conf_model *model, struct str method, struc
 	struct route_row row = route_find(model, method, path);
 
 	return row.target ? str_from(row.target) : path;
+}
+
+bool route_is_work_somewhere(struct str method, struct str path)
+{
+	static const struct adapter *const adapters[] = { &adapter_llama, &adapter_whisper, &adapter_sd };
+
+	for (size_t i = 0; i < sizeof(adapters) / sizeof(adapters[0]); i++)
+		for (size_t j = 0; j < adapters[i]->route_count; j++)
+			if (adapters[i]->routes[j].route == ROUTE_WORK &&
+			    matches(str_from(adapters[i]->routes[j].pattern), method, path))
+				return true;
+	return false;
+}
+
+bool route_methods(const struct conf_model *model, struct str path, char out[ROUTE_METHODS_TEXT])
+{
+	static const char *const methods[] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+	size_t length = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		if (!route_find(model, str_from(methods[i]), path).unknown)
+			length += (size_t)snprintf(out + length, ROUTE_METHODS_TEXT - length, "%s%s",
+			                           length ? ", " : "", methods[i]);
+	return length > 0;
 }

@@ -36,6 +36,7 @@ struct route_row {
 	const char *pattern;
 	enum route route;
 	bool background;    /* work that stands back behind what people wait for */
+	bool unknown;       /* nobody knows whether the engine has it */
 	bool acts;          /* a look (it loads nothing) that no foreign web page may take */
 	const char *target; /* the path it has at the engine; NULL: the same */
 	const char *field;  /* "name=value": a field that is put before a form's own; NULL: none */
@@ -52,5 +53,12 @@ enum route route_of(const struct conf_model *model, struct str method, struct st
 struct str route_target(const struct conf_model *model, struct str method, struct str path);
 /* Is it work of class background (tokenizing, counting)? */
 bool route_is_background(const struct conf_model *model, struct str method, struct str path);
+
+/* Does the adapter of any kind of engine have this as work? A plain command's does not count: it has everything. */
+bool route_is_work_somewhere(struct str method, struct str path);
+
+/* By which methods the model's engine knows the path, "GET, POST"; false where it does not know it at all. */
+enum { ROUTE_METHODS_TEXT = 32 };
+bool route_methods(const struct conf_model *model, struct str path, char out[ROUTE_METHODS_TEXT]);
 
 #endif

@@ -217,11 +217,13 @@ void answer_failure_with(struct client *client, enum api api, const struct failu
 	struct head_field extra[EXTRA_MAX] = { { STR("x-should-retry"), STR("false") } };
 	uint32_t count = 1;
 
-	assert(more_count < EXTRA_MAX);
+	assert(more_count + 2 <= EXTRA_MAX);
 	if (failure->retry_after_s > 0) {
 		snprintf(seconds, sizeof(seconds), "%d", failure->retry_after_s);
 		extra[0] = (struct head_field){ STR("Retry-After"), str_from(seconds) };
 	}
+	if (failure->allow[0])
+		extra[count++] = (struct head_field){ STR("Allow"), str_from(failure->allow) };
 	for (uint32_t i = 0; i < more_count; i++)
 		extra[count++] = more[i];
 	failure_body(&body, api, failure);

@@ -133,6 +133,23 @@ static uint32_t only_model(const struct conf *conf, enum api api)
 	return only;
 }
 
+/* What a request means that names none. */
+static uint32_t unnamed_model(const struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	const struct api_shape *shape = exchange->shape;
+	struct id unused;
+
+	/* Who looks after a job asks its engine. */
+	uint32_t model = job_model(exchange->gateway, exchange->engine_path);
+	if (model != MODEL_NONE || !shape->model_optional || shape->method)
+		return model;
+	model = only_model(exchange->conf, shape->api);
+	/* A path that we do not know may be the engine's; only an engine that runs can tell. */
+	bool is_guess = shape->api == API_OTHER && shape->place == MODEL_IN_QUERY;
+	return model == MODEL_NONE || !is_guess || host->loaded(host->ctx, model, &unused) ? model : MODEL_NONE;
+}
+
 /* Several models may do for side traffic: those of its rule, else those of the alias it was sent to. */
 static const struct conf_strings *that_may_do(const struct exchange *exchange)
 {
@@ -172,12 +189,9 @@ static bool find_model(struct exchange *exchange)
 	struct buf near = BUF_INIT;
 
 	if (!exchange->asked) {
-		/* Who looks after a job asks its engine. */
-		exchange->model = job_model(exchange->gateway, exchange->engine_path);
-		if (exchange->model == MODEL_NONE && exchange->shape->model_optional)
-			exchange->model = only_model(conf, exchange->shape->api);
+		exchange->model = unnamed_model(exchange);
 		if (exchange->model == MODEL_NONE)
-			return refuse_nameless(exchange);
+			return exchange_knows_path(exchange) && refuse_nameless(exchange);
 	} else {
 		int index = conf_resolve(conf, str_from(exchange->asked), sees_all ? &near : NULL);
 		if (index < 0) {
@@ -425,6 +439,8 @@ void exchange_choose(struct exchange *exchange)
 		refuse_who(exchange, who_refuse_page);
 	else if (exchange->ejects_only)
 		eject_begin(exchange);
+	else if (exchange->route.unknown && route == ROUTE_CHANGE)
+		exchange_refuse_endpoint(exchange);
 	else if (route == ROUTE_CHANGE && exchange->role != CONF_ROLE_ADMIN)
 		refuse_who(exchange, who_refuse_use);
 	else if (route == ROUTE_CHANGE)

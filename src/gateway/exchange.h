@@ -112,6 +112,14 @@ const struct conf_model *exchange_model(const struct exchange *exchange); /* NUL
 /* The body is in. Goes on to a look, to a ticket, or ends in a refusal. */
 void exchange_choose(struct exchange *exchange);
 
+/*
+ * endpoint.c: a request that named no model. False: nothing serves its path, or not by its method; it
+ * was refused.
+ */
+bool exchange_knows_path(struct exchange *exchange);
+/* ... one whose model has no such endpoint, as far as anybody knows. */
+void exchange_refuse_endpoint(struct exchange *exchange);
+
 /* picture.c: what the picture that is asked for claims; false: it was refused. */
 bool exchange_weigh_picture(struct exchange *exchange, struct amount *need);
 

@@ -20,6 +20,7 @@ struct failure {
 	const char *code;
 	const char *param;      /* NULL */
 	int retry_after_s;      /* 0: waiting does not help, and a client is told not to try again */
+	char allow[32];         /* of a 405: the methods that there are */
 	char text[640];
 };
 

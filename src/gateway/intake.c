@@ -108,9 +108,23 @@ static bool refuse_form(const struct intake *intake, struct failure *failure)
 	return false;
 }
 
+static bool refuse_json(const struct intake *intake, struct failure *failure)
+{
+	const char *field = body_scan_fault_field(intake->scan);
+	char text[BODY_SCAN_TEXT];
+
+	body_scan_explain(intake->scan, text);
+	if (field)
+		failure_set(failure, 400, "invalid_field", "a field of the body is wrong: %s", text);
+	else
+		failure_set(failure, 400, "invalid_json", "the body is not a JSON object: %s", text);
+	failure->param = field;
+	return false;
+}
+
 static bool take(struct intake *intake, struct str data, struct failure *failure)
 {
-	char most[UNITS_TEXT], text[BODY_SCAN_TEXT];
+	char most[UNITS_TEXT];
 
 	if (intake->length + (int64_t)data.length > intake->bodies->each_max) {
 		failure_set(failure, 413, "body_too_large",
@@ -118,11 +132,8 @@ static bool take(struct intake *intake, struct str data, struct failure *failure
 		            units_size(most, intake->bodies->each_max));
 		return false;
 	}
-	if (intake->scan && !body_scan_feed(intake->scan, data)) {
-		failure_set(failure, 400, "invalid_json", "the body is not JSON: %s",
-		            body_scan_explain(intake->scan, text));
-		return false;
-	}
+	if (intake->scan && !body_scan_feed(intake->scan, data))
+		return refuse_json(intake, failure);
 	if (intake->form && !multipart_feed(intake->form, data))
 		return refuse_form(intake, failure);
 	if (!make_room(intake, (int64_t)data.length, failure))
@@ -134,16 +145,10 @@ static bool take(struct intake *intake, struct str data, struct failure *failure
 
 static bool take_end(struct intake *intake, struct failure *failure)
 {
-	char text[BODY_SCAN_TEXT];
-
 	intake->complete = true;
 	if (intake->form && !multipart_end(intake->form))
 		return refuse_form(intake, failure);
-	if (!intake->scan || body_scan_end(intake->scan))
-		return true;
-	failure_set(failure, 400, "invalid_json", "the body is not JSON: %s",
-	            body_scan_explain(intake->scan, text));
-	return false;
+	return !intake->scan || body_scan_end(intake->scan) || refuse_json(intake, failure);
 }
 
 static bool decode(struct intake *intake, struct str *in, struct failure *failure)

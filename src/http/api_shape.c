@@ -32,6 +32,7 @@ static const struct {
 	{ "/v1/images/generations",
 	  { .api = API_OPENAI, .place = MODEL_IN_JSON, .stream = STREAM_SSE } },
 	{ "/v1/images/*", { .api = API_OPENAI, .place = MODEL_IN_FORM, .stream = STREAM_SSE } },
+	{ "/v1/models", { .api = API_OPENAI } },
 	{ "/v1/models/**", { .api = API_OPENAI } },
 	{ "/models", { .api = API_OPENAI } },
 	{ "/models/load", { .api = API_OPENAI } },
@@ -126,37 +127,56 @@ static bool matches(struct str path, const char *pattern)
 	return !rest.data && (!expected.data || str_is(expected, "**"));
 }
 
-/* A request that brings no body can name its model in the query alone. */
-static const struct api_shape *without_body(enum api api)
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+/*
+ * A request that brings no body can name its model in the query alone. Where one endpoint is meant,
+ * it came by the wrong method; under a pattern an engine may have others.
+ */
+static const struct api_shape *without_body(enum api api, bool is_one_endpoint)
 {
-	static const struct api_shape bodiless[] = {
-		[API_OTHER] = { API_OTHER, MODEL_IN_QUERY, .model_optional = true },
-		[API_OPENAI] = { API_OPENAI, MODEL_IN_QUERY, .model_optional = true },
-		[API_ANTHROPIC] = { API_ANTHROPIC, MODEL_IN_QUERY, .model_optional = true },
-		[API_OLLAMA] = { API_OLLAMA, MODEL_IN_QUERY, .model_optional = true },
-		[API_LLAMA] = { API_LLAMA, MODEL_IN_QUERY, .model_optional = true },
-		[API_WHISPER] = { API_WHISPER, MODEL_IN_QUERY, .model_optional = true },
-		[API_RERANK] = { API_RERANK, MODEL_IN_QUERY, .model_optional = true },
-		[API_SD] = { API_SD, MODEL_IN_QUERY, .model_optional = true },
+#define BODILESS(api_, method_) { api_, MODEL_IN_QUERY, .model_optional = true, .method = method_ }
+#define BODILESS_OF(api_) [api_] = { BODILESS(api_, NULL), BODILESS(api_, "POST") }
+	static const struct api_shape bodiless[][2] = {
+		BODILESS_OF(API_OTHER), BODILESS_OF(API_OPENAI),  BODILESS_OF(API_ANTHROPIC),
+		BODILESS_OF(API_OLLAMA), BODILESS_OF(API_LLAMA), BODILESS_OF(API_WHISPER),
+		BODILESS_OF(API_RERANK), BODILESS_OF(API_SD),
 	};
-	return &bodiless[api];
+#undef BODILESS_OF
+#undef BODILESS
+	return &bodiless[api][is_one_endpoint];
+}
+
+static bool has_body(enum method method, struct str path)
+{
+	return method == METHOD_POST || method == METHOD_PUT || method == METHOD_PATCH ||
+	       str_is(path, "/api/delete");
 }
 
 const struct api_shape *api_shape_of(enum method method, struct str path)
 {
 	static const struct api_shape other = { API_OTHER, MODEL_IN_JSON, .model_optional = true };
+	static const struct api_shape root = { .api = API_OWN };
 	const struct api_shape *shape = &other;
+	bool is_one = false;
 
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-		if (matches(path, shapes[i].pattern)) {
-			shape = &shapes[i].shape;
-			break;
-		}
+	/* The front door is ours; what an engine has there is work, or behind /upstream. */
+	if (str_is(path, "/") && (method == METHOD_GET || method == METHOD_HEAD))
+		return &root;
+	for (size_t i = 0; i < SHAPES; i++) {
+		if (!matches(path, shapes[i].pattern))
+			continue;
+		shape = &shapes[i].shape;
+		is_one = str_is(path, shapes[i].pattern);
+		break;
 	}
-	bool has_body = method == METHOD_POST || method == METHOD_PUT || method == METHOD_PATCH ||
-	                str_is(path, "/api/delete");
 	bool is_in_body = shape->place == MODEL_IN_JSON || shape->place == MODEL_IN_FORM;
-	return is_in_body && !has_body ? without_body(shape->api) : shape;
+	return is_in_body && !has_body(method, path) ? without_body(shape->api, is_one) : shape;
+}
+
+const char *api_shape_pattern(size_t index)
+{
+	return index < SHAPES ? shapes[index].pattern : NULL;
 }
 
 static const char *openai_type(int status)

@@ -2,6 +2,7 @@
 #define HTTP_API_SHAPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -45,6 +46,7 @@ struct api_shape {
 	enum stream_form stream;  /* what a streamed answer looks like */
 	bool streams_unless_told; /* Ollama: "stream" missing means true */
 	bool model_optional;      /* where one model is all there is, none needs to be named */
+	const char *method;       /* the path takes a body, and this request brings none: what it should have been; NULL */
 };
 
 /*
@@ -52,6 +54,9 @@ struct api_shape {
  * url_after_segments(path, 2).
  */
 const struct api_shape *api_shape_of(enum method method, struct str path);
+
+/* The patterns of the table, one by one; NULL behind the last. */
+const char *api_shape_pattern(size_t index);
 
 struct api_error {
 	int status;

@@ -37,6 +37,11 @@ void body_facts_init(struct body_facts *facts)
 	*facts = (struct body_facts){ .reply_tokens = -1 };
 }
 
+const char *body_key_name(enum body_key key)
+{
+	return key == BODY_KEY_OPTIONS_NUM_PREDICT ? "options.num_predict" : keys[key];
+}
+
 enum body_key body_key_find(struct str name, bool in_options)
 {
 	if (in_options)
@@ -52,7 +57,7 @@ static const char *note_model(struct body_facts *facts, const struct body_value 
 	if (value->kind == BODY_VALUE_NULL)
 		return NULL;
 	if (value->kind != BODY_VALUE_STRING)
-		return "\"model\" is not a string";
+		return "\"model\" must be a string";
 	if (value->too_long)
 		return "the model's name is too long";
 	if (value->text.length > 0 && memchr(value->text.data, '\0', value->text.length))

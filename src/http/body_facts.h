@@ -93,6 +93,9 @@ void body_facts_init(struct body_facts *facts);
 /* A key after its escapes, of the top level or of its "options". */
 enum body_key body_key_find(struct str name, bool in_options);
 
+/* What it is called in the body; NULL for BODY_KEY_OTHER. */
+const char *body_key_name(enum body_key key);
+
 /* Note a value. NULL, or what is wrong with it. */
 const char *body_facts_note(struct body_facts *facts, enum body_key key,
                             const struct body_value *value);

@@ -55,6 +55,12 @@ static void fail(struct body_scan *scan, const char *fault)
 	scan->fault = fault;
 }
 
+static void fail_field(struct body_scan *scan, enum body_key key, const char *fault)
+{
+	scan->fault_key = key;
+	fail(scan, fault);
+}
+
 static bool in_object(const struct body_scan *scan)
 {
 	uint32_t level = scan->depth - 1;
@@ -95,7 +101,7 @@ static void key_ended(struct body_scan *scan)
 		return;
 	enum body_key key = scan->too_long ? BODY_KEY_OTHER : body_key_find(text, scan->depth == 2);
 	if (key != BODY_KEY_OTHER && (scan->seen >> key & 1)) {
-		fail(scan, "this key comes twice");
+		fail_field(scan, key, "this key comes twice");
 		return;
 	}
 	scan->seen |= 1u << key;
@@ -129,7 +135,7 @@ static void value_ended(struct body_scan *scan, uint64_t end)
 	};
 	const char *fault = body_facts_note(&scan->facts, key, &value);
 	if (fault)
-		fail(scan, fault);
+		fail_field(scan, key, fault);
 }
 
 /* --- containers and the beginnings of values --- */
@@ -559,6 +565,11 @@ bool body_scan_end(struct body_scan *scan)
 	else if (scan->state != STATE_DONE && scan->state != STATE_BROKEN)
 		fail(scan, "the body ends too early");
 	return scan->state == STATE_DONE;
+}
+
+const char *body_scan_fault_field(const struct body_scan *scan)
+{
+	return body_key_name(scan->fault_key);
 }
 
 const char *body_scan_explain(const struct body_scan *scan, char out[BODY_SCAN_TEXT])

@@ -34,6 +34,7 @@ struct body_scan {
 	uint64_t value_at;                          /* of the top level's value being read */
 	uint64_t objects[BODY_SCAN_DEPTH_MAX / 64]; /* bit d: level d is an object, else an array */
 	const char *fault;                          /* NULL: none yet */
+	enum body_key fault_key;                    /* whose value, or coming twice, it is; else BODY_KEY_OTHER */
 	const char *literal;                        /* what is still to come of true, false, null */
 	uint32_t depth;
 	uint32_t seen;       /* keys noted, one bit each */
@@ -56,8 +57,11 @@ bool body_scan_feed(struct body_scan *scan, struct str bytes);
 /* No more bytes. False where the body is wrong or cut short. Then the facts are complete. */
 bool body_scan_end(struct body_scan *scan);
 
-/* After false: what is wrong and where, e.g. "expected ':' at line 3, column 9 (byte 41)". */
 enum { BODY_SCAN_TEXT = 160 };
+/* After false: the field that is at fault; NULL where the JSON itself is. */
+const char *body_scan_fault_field(const struct body_scan *scan);
+
+/* After false: what is wrong and where, e.g. "expected ':' at line 3, column 9 (byte 41)". */
 const char *body_scan_explain(const struct body_scan *scan, char out[BODY_SCAN_TEXT]);
 
 #endif

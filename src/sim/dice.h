@@ -28,4 +28,19 @@ static inline double dice_normal(struct rng *rng)
 	return sqrt(-2 * log(1 - a)) * cos(2 * 3.14159265358979323846 * b);
 }
 
+static inline double dice_lognormal(struct rng *rng, double mean, double sigma)
+{
+	return mean * exp(sigma * dice_normal(rng) - sigma * sigma / 2);
+}
+
+/* Geometric with this mean, at least 1. */
+static inline uint32_t dice_geometric(struct rng *rng, double mean)
+{
+	uint32_t n = 1;
+
+	while (rng_unit(rng) < 1 - 1 / mean && n < 100000)
+		n++;
+	return n;
+}
+
 #endif

@@ -14,8 +14,9 @@
  * and leave, loads crash, hang or never get ready, engines die, samples lie,
  * memory leaks, others take it, engines grow as they run, experts swing, operators
  * pin (now and then everything), unload and change the catalogue, the machine
- * sleeps, its clock goes back and jumps ahead, who holds a reservation vanishes. Then the faults stop: what waits must come to an end. At
- * last the world shuts down, and everything must come back.
+ * sleeps, its clock goes back and jumps ahead, who holds a reservation vanishes.
+ * Then the faults stop: what waits must come to an end. At last the world shuts
+ * down, and everything must come back.
  *
  * arbiter_check() runs after every step (it aborts where an invariant of the
  * arbiter's own rows is broken); beside it the world checks from outside what a

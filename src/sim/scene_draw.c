@@ -25,21 +25,6 @@ static double uniform(struct draw *d, double least, double most)
 	return least + (most - least) * rng_unit(&d->rng);
 }
 
-static double lognormal(struct draw *d, double mean, double sigma)
-{
-	return mean * exp(sigma * dice_normal(&d->rng) - sigma * sigma / 2);
-}
-
-/* Geometric with this mean, at least 1. */
-static uint32_t geometric(struct draw *d, double mean)
-{
-	uint32_t n = 1;
-
-	while (rng_unit(&d->rng) < 1 - 1 / mean && n < 100000)
-		n++;
-	return n;
-}
-
 /* ---- sessions ---- */
 
 static void session(struct draw *d, double start)
@@ -66,7 +51,7 @@ static double step(struct draw *d, uint32_t model, uint32_t class, double think)
 {
 	const struct scene_model *is = &d->scene->model[model];
 
-	return step_of(d, model, class, think, lognormal(d, is->mean_work_s, is->work_sigma));
+	return step_of(d, model, class, think, dice_lognormal(&d->rng, is->mean_work_s, is->work_sigma));
 }
 
 /* Single requests, Poisson. */
@@ -173,7 +158,7 @@ static void model_sessions(struct draw *d, uint32_t m, double a, double length, 
 	uint32_t class = u < 0.5 ? 0 : u < 0.8 ? 1 : 2;
 
 	while ((t += dice_exponential(&d->rng, 1 / (0.7 * a))) < d->scene->horizon_s) {
-		uint32_t steps = geometric(d, length);
+		uint32_t steps = dice_geometric(&d->rng, length);
 		session(d, t);
 		for (uint32_t i = 0; i < steps; i++)
 			step(d, m, class, i ? 1 + dice_exponential(&d->rng, think) : 0);
@@ -293,7 +278,7 @@ static double agent_turns(struct draw *d, uint32_t turns, uint32_t *steps)
 	double work = 0;
 
 	for (uint32_t i = 0; i < turns; i++) {
-		uint32_t calls = i % 2 ? geometric(d, 2) : 1;
+		uint32_t calls = i % 2 ? dice_geometric(&d->rng, 2) : 1;
 		for (uint32_t j = 0; j < calls; j++, ++*steps) {
 			double think = *steps ? 0.3 + dice_exponential(&d->rng, 2) : 0;
 			work += step(d, i % 2, 0, think);
@@ -319,7 +304,7 @@ static void agents(struct draw *d)
 		while (t < d->scene->horizon_s) {
 			uint32_t steps = 0;
 			session(d, t);
-			double work = agent_turns(d, six ? 160 : geometric(d, 14), &steps);
+			double work = agent_turns(d, six ? 160 : dice_geometric(&d->rng, 14), &steps);
 			if (six)
 				break;
 			t += (work + 12.0 * steps) * 2 + dice_exponential(&d->rng, 400);

@@ -86,6 +86,7 @@ void stage_load(struct stage *stage, uint32_t m)
 	model->state = STAGE_LOADING;
 	model->progress = 0;
 	stage->loads += !model->is->external;
+	model->loads++;
 }
 
 static void leave(struct stage *stage, struct stage_model *model)

@@ -49,6 +49,7 @@ struct stage_model {
 	double cached_at;
 	double last_use;
 	double fluct_gb;
+	uint64_t loads;
 	struct stage_line queue;   /* by arrival; restarts come first */
 	struct stage_line running; /* by start */
 };

@@ -36,6 +36,23 @@ static int ascending(const void *x, const void *y)
 	return a < b ? -1 : a > b;
 }
 
+static double wait_of(const struct stage *stage, const struct stage_request *request)
+{
+	double until = request->state == STAGE_WAITS ? stage->now : request->started_s;
+
+	return until - request->arrived_s;
+}
+
+static bool is_over(const struct stage_request *request)
+{
+	return request->state == STAGE_ENDED || request->state == STAGE_FAILED;
+}
+
+static double response_of(const struct stage *stage, const struct stage_request *request)
+{
+	return (is_over(request) ? request->ended_s : stage->now) - request->arrived_s;
+}
+
 /* Of one class, or of all where class is SCENE_CLASSES; returns how many. */
 static uint32_t waits_of(const struct stage *stage, uint32_t class, double *waits)
 {
@@ -47,8 +64,7 @@ static uint32_t waits_of(const struct stage *stage, uint32_t class, double *wait
 			continue;
 		if (class != SCENE_CLASSES && request->class != class)
 			continue;
-		double until = request->state == STAGE_WAITS ? stage->now : request->started_s;
-		waits[count++] = until - request->arrived_s;
+		waits[count++] = wait_of(stage, request);
 	}
 	return count;
 }
@@ -80,17 +96,37 @@ static void measure_ends(const struct stage *stage, struct study_result *out)
 		const struct stage_request *request = &stage->request[r];
 		if (stage->model[request->model].is->external)
 			continue;
-		bool over = request->state == STAGE_ENDED || request->state == STAGE_FAILED;
-		double end = over ? request->ended_s : stage->now;
 		double weight = class_weight[request->class] * request->weight;
-		sum += weight * (end - request->arrived_s);
+		sum += weight * response_of(stage, request);
 		weights += weight;
 		out->requests++;
 		out->finished += request->state == STAGE_ENDED;
 		out->rejected += request->state == STAGE_FAILED;
-		out->unfinished += !over;
+		out->unfinished += !is_over(request);
 	}
 	out->response_weighted_s = weights > 0 ? sum / weights : 0;
+}
+
+static void measure_models(const struct stage *stage, struct study_result *out)
+{
+	out->models = stage->models;
+	for (uint32_t r = 0; r < stage->requests; r++) {
+		const struct stage_request *request = &stage->request[r];
+		struct study_model *model = &out->model[request->model];
+		if (stage->model[request->model].is->external)
+			continue;
+		model->wait_mean_s += wait_of(stage, request);
+		model->response_mean_s += response_of(stage, request);
+		model->requests++;
+	}
+	for (uint32_t m = 0; m < stage->models; m++) {
+		struct study_model *model = &out->model[m];
+		model->loads = stage->model[m].is->external ? 0 : stage->model[m].loads;
+		if (!model->requests)
+			continue;
+		model->wait_mean_s /= (double)model->requests;
+		model->response_mean_s /= (double)model->requests;
+	}
 }
 
 void study_measure(const struct stage *stage, struct study_result *out)
@@ -111,6 +147,7 @@ void study_measure(const struct stage *stage, struct study_result *out)
 	}
 	free(waits);
 	measure_ends(stage, out);
+	measure_models(stage, out);
 	out->loads = stage->loads;
 	out->ooms = stage->ooms;
 	if (hours <= 0)

@@ -10,6 +10,11 @@
  * and measured memory and know nothing of the arbiter. `cotenant` is the arbiter
  * itself, driven event by event.
  */
+struct study_model {
+	double wait_mean_s, response_mean_s;
+	uint64_t requests, loads;
+};
+
 struct study_result {
 	uint64_t seed;
 	double wait_mean_s;
@@ -24,6 +29,8 @@ struct study_result {
 	uint64_t loads, ooms;
 	double hours;
 	uint32_t invariant_violations;
+	uint32_t models; /* but for reservations, whose rows are empty */
+	struct study_model model[SCENE_MODELS_MAX];
 };
 
 /* The policies' names by index; NULL at the end. */

@@ -170,7 +170,7 @@ class WithDaemon(unittest.TestCase):
                 self.assertEqual(daemon.run("plan", "big", "--json").returncode, code)
 
     def test_other_refusals_are_1(self):
-        for status, code in ((404, "model_not_found"), (403, "forbidden"), (502, "load_failed"), (500, "x")):
+        for status, code in ((404, "model_not_found"), (403, "admin_needed"), (502, "load_failed"), (500, "x")):
             with Daemon(refusal(status, code, "no")) as daemon:
                 self.assertEqual(daemon.run("load", "a").returncode, 1)
                 self.assertEqual(json.loads(daemon.run("show", "a", "--json").stdout)["error"]["code"], code)

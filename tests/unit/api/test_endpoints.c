@@ -334,6 +334,12 @@ static void wrong_paths_and_methods_say_what_is_right(void **state)
 
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/memroy", NULL), 404);
 	assert_non_null(strstr(buf_cstr(&desk->call.text), "/api/v1/memory"));
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/chat/completions", NULL), 404);
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "did you mean /v1/chat/completions?"));
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/nonsense", NULL), 404);
+	assert_null(strstr(buf_cstr(&desk->call.text), "did you mean"));
+	assert_int_equal(desk_ask(desk, "GET", "/ui/", NULL), 404);
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "cotenant top"));
 	assert_int_equal(desk_ask(desk, "PUT", "/api/v1/memory", NULL), 405);
 	assert_string_equal(desk->call.allow, "GET");
 	assert_int_equal(desk_ask(desk, "DELETE", "/api/v1/plan", NULL), 405);
@@ -343,6 +349,18 @@ static void wrong_paths_and_methods_say_what_is_right(void **state)
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/models/chta", NULL), 404);
 	assert_non_null(strstr(buf_cstr(&desk->call.text), "chat"));
 	assert_int_equal(desk_ask(desk, "HEAD", "/healthz", NULL), 200);
+}
+
+static void the_front_door_says_where_to_go(void **state)
+{
+	struct desk *desk = *state;
+
+	assert_int_equal(desk_ask(desk, "GET", "/", NULL), 200);
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "chat, small, huge"));
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "/v1/chat/completions"));
+	assert_int_equal(desk_ask_as(desk, CONF_ROLE_USE, &desk->key, "HEAD", "/", NULL), 200);
+	assert_null(strstr(buf_cstr(&desk->call.text), "small"));
+	assert_int_equal(desk_ask(desk, "POST", "/", NULL), 405);
 }
 
 static void followers_get_decisions_and_slow_ones_are_dropped(void **state)
@@ -563,6 +581,7 @@ int main(void)
 		ON_A_DESK(a_key_sees_its_models_and_its_requests_alone),
 		ON_A_DESK(commands_need_role_admin_and_json),
 		ON_A_DESK(wrong_paths_and_methods_say_what_is_right),
+		ON_A_DESK(the_front_door_says_where_to_go),
 		ON_A_DESK(followers_get_decisions_and_slow_ones_are_dropped),
 		ON_A_DESK(log_followers_get_what_comes_and_slow_ones_hear_what_they_missed),
 		ON_A_DESK(health_fails_where_the_arbiter_is_stuck),

@@ -38,6 +38,30 @@ static const struct {
 	  { "model_missing", "chat, small, other" } },
 	{ "empty model", POST_HEAD("/v1/chat/completions") BODY("12", "{\"model\":\"\"}"), 400,
 	  { "model_missing" } },
+	{ "a model that is no name", POST_HEAD("/v1/chat/completions") BODY("11", "{\"model\":5}"), 400,
+	  { "invalid_field", "\\\"model\\\" must be a string", "\"param\":\"model\"" } },
+	{ "two models", POST_HEAD("/v1/chat/completions") BODY("25", "{\"model\":\"a\",\"model\":\"b\"}"), 400,
+	  { "invalid_field", "twice", "\"param\":\"model\"" } },
+	{ "no object", POST_HEAD("/v1/chat/completions") BODY("3", "[1]"), 400,
+	  { "invalid_json", "not a JSON object" } },
+	{ "GET of a POST's path", "GET /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405,
+	  { "method_not_allowed", "Allow: POST\r\n", "takes POST, not GET" } },
+	{ "another method, and a model", "PUT /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+	  BODY("16", "{\"model\":\"chat\"}"), 405, { "method_not_allowed", "Allow: POST\r\n" } },
+	{ "a misspelt path", "GET /v1/modles HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
+	  { "not_found", "did you mean /v1/models?" } },
+	{ "a misspelt path, and a model", POST_HEAD("/v1/chat/completion") BODY("16", "{\"model\":\"chat\"}"), 404,
+	  { "not_found", "did you mean /v1/chat/completions?" } },
+	{ "a prefix too many", POST_HEAD("/openai/v1/embeddings") BODY("16", "{\"model\":\"chat\"}"), 404,
+	  { "did you mean /v1/embeddings?" } },
+	{ "a path like no other", "GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
+	  { "not_found", "GET / tells what there is" } },
+	{ "what no engine has", POST_HEAD("/upstream/chat/zzzz") BODY("2", "{}"), 404,
+	  { "not_found", "`routes`" } },
+	{ "the path of another kind", POST_HEAD("/v1/images/generations") BODY("16", "{\"model\":\"chat\"}"), 400,
+	  { "wrong_endpoint", "llama-server, which takes POST /v1/chat/completions", "answer it: small" } },
+	{ "a path that nobody here has", POST_HEAD("/v1/audio/speech") BODY("16", "{\"model\":\"chat\"}"),
+	  400, { "wrong_endpoint", "no model here is known to answer it" } },
 	{ "no body", POST_HEAD("/v1/chat/completions") "\r\n", 400, { "model_missing" } },
 	{ "one byte short", POST_HEAD("/v1/chat/completions") BODY("15", "{\"model\":\"chta\"}"), 400,
 	  { "invalid_json" } },
@@ -81,6 +105,7 @@ static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **
 	(void)state;
 	world_init(&world);
 	world.models[0].routes_work = (struct conf_strings){ (char *[]){ OWN("GET /work") }, 1 };
+	world.models[1].engine = CONF_ENGINE_SD_SERVER;
 	world_open(&world);
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		struct caller *caller = ask(&world, refusals[i].request);
@@ -96,6 +121,30 @@ static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **
 	assert_int_equal(world.engine_requests, 0);
 	assert_int_equal(gateway_exchanges(world.gateway), 0);
 	assert_int_equal(gateway_counters(world.gateway)->bad_heads, 2);
+	world_end(&world);
+}
+
+/* Where one model is all there is, a path that we do not know is its engine's to answer, if it runs. */
+static void test_what_only_an_engine_can_tell_is_asked_of_the_only_one(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.conf.model_count = 1;
+	world_open(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, "GET /zzzz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	hang_up(caller);
+	world.loaded[0] = false;
+	caller = ask(&world, "GET /zzzz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_true(is_status(caller, 404));
+	hang_up(caller);
+	caller = ask(&world, "GET /v1/completions HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_true(is_status(caller, 405));
+	hang_up(caller);
+	assert_int_equal(world.engine_requests, 1);
 	world_end(&world);
 }
 
@@ -483,6 +532,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_makes_no_sense_is_refused_before_it_costs_anything),
+		cmocka_unit_test(test_what_only_an_engine_can_tell_is_asked_of_the_only_one),
 		cmocka_unit_test(test_a_refused_request_leaves_its_connection_usable),
 		cmocka_unit_test(test_a_body_over_the_bound_is_refused_as_it_comes),
 		cmocka_unit_test(test_an_expecting_client_is_told_to_go_on_only_where_it_may),

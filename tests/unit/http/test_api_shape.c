@@ -1,6 +1,9 @@
 #include "../cmocka_all.h"
 
+#include <string.h>
+
 #include "http/api_shape.h"
+#include "http/path_near.h"
 
 static void a_path_says_its_api_and_where_the_model_is(void **state)
 {
@@ -36,6 +39,8 @@ static void a_path_says_its_api_and_where_the_model_is(void **state)
 		{ METHOD_GET, "/upstream/", API_OTHER, MODEL_IN_QUERY, STREAM_NONE },
 		{ METHOD_GET, "/v1/chat/completions", API_OPENAI, MODEL_IN_QUERY, STREAM_NONE },
 		{ METHOD_GET, "/v1/chat/completionsx", API_OTHER, MODEL_IN_QUERY, STREAM_NONE },
+		{ METHOD_GET, "/", API_OWN, MODEL_NOWHERE, STREAM_NONE },
+		{ METHOD_POST, "/", API_OTHER, MODEL_IN_JSON, STREAM_NONE },
 		{ METHOD_POST, "/tts", API_OTHER, MODEL_IN_JSON, STREAM_NONE },
 	};
 	(void)state;
@@ -48,8 +53,36 @@ static void a_path_says_its_api_and_where_the_model_is(void **state)
 			fail_msg("%s %s: api %d, place %d, stream %d", method_text(cases[i].method),
 			         cases[i].path, shape->api, shape->place, shape->stream);
 	}
+	/* One endpoint that takes a body says so; under a pattern an engine may have others. */
+	assert_string_equal(api_shape_of(METHOD_GET, STR("/v1/messages"))->method, "POST");
+	assert_null(api_shape_of(METHOD_GET, STR("/v1/audio/voices"))->method);
+	assert_null(api_shape_of(METHOD_POST, STR("/v1/messages"))->method);
+	assert_null(api_shape_of(METHOD_GET, STR("/tts"))->method);
 	assert_true(api_shape_of(METHOD_POST, STR("/api/chat"))->streams_unless_told);
 	assert_false(api_shape_of(METHOD_POST, STR("/v1/completions"))->streams_unless_told);
+}
+
+static void a_path_that_leads_nowhere_is_like_another(void **state)
+{
+	static const struct {
+		const char *path, *meant;
+	} cases[] = {
+		{ "/v1/chat/completion", "/v1/chat/completions" }, { "/v1/chat", "/v1/chat/completions" },
+		{ "/v1/embedding", "/v1/embeddings" },             { "/api/v1/messages", "/v1/messages" },
+		{ "/v1/Messages", "/v1/messages" },                { "/healtz", "/healthz" },
+		{ "/v1/completions/", "/v1/completions" },         { "/v2", NULL },
+		{ "/", NULL },                                     { "", NULL },
+		{ "/favicon.ico", NULL },                          { "/wp-login.php", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *meant = path_near(str_from(cases[i].path), NULL);
+		if (!meant != !cases[i].meant || (meant && strcmp(meant, cases[i].meant) != 0))
+			fail_msg("%s: %s", cases[i].path, meant ? meant : "none");
+	}
+	assert_string_equal(path_nearer(STR("/api/v1/memroy"), "/api/v1/models", "/api/v1/memory"), "/api/v1/memory");
+	assert_string_equal(path_near(STR("/api/v1/memroy"), "/api/v1/memory"), "/api/v1/memory");
 }
 
 static void expect_body(enum api api, const struct api_error *error, const char *expected)
@@ -109,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_says_its_api_and_where_the_model_is),
+		cmocka_unit_test(a_path_that_leads_nowhere_is_like_another),
 		cmocka_unit_test(errors_have_the_shape_of_their_api),
 		cmocka_unit_test(an_error_in_a_stream_is_one_event),
 	};

@@ -156,7 +156,7 @@ static void a_name_that_two_readers_may_read_differently_is_refused(void **state
 
 	expect_fault("{\"model\":\"a\",\"mod\\u0065l\":\"b\"}",
 	             "this key comes twice at line 1, column 25 (byte 24)");
-	expect_fault("{\"model\":7}", "\"model\" is not a string at line 1, column 11 (byte 10)");
+	expect_fault("{\"model\":7}", "\"model\" must be a string at line 1, column 11 (byte 10)");
 	expect_fault("{\"model\":\"a\\u0000b\"}",
 	             "a NUL in the model's name at line 1, column 19 (byte 18)");
 	assert_true(scan_whole(STR("{\"x\":1,\"x\":2,\"model\":null}")));

@@ -1,0 +1,131 @@
+/*
+ * A door that leads nowhere is told apart from a model that does not exist: who
+ * mistyped a path, or took the path of another kind of model, named the right
+ * model and is helped by other words.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/adapter.h"
+#include "gateway/exchange.h"
+#include "http/path_near.h"
+
+enum { LIST_BYTES = 200, PATH_SHOWN = 160 };
+
+static struct str shown_path(const struct exchange *exchange)
+{
+	struct str path = exchange->engine_path;
+
+	path.length = path.length < PATH_SHOWN ? path.length : PATH_SHOWN;
+	return path;
+}
+
+static bool may_name(const struct exchange *exchange, size_t model)
+{
+	return !exchange->conf->models[model].absent &&
+	       who_may_use(exchange->conf, exchange->key, (uint32_t)model);
+}
+
+static struct route_row route_at(const struct exchange *exchange, size_t model)
+{
+	return route_find(&exchange->conf->models[model], str_from(method_text(exchange->method)),
+	                  exchange->engine_path);
+}
+
+/* Models whose engines are known to do it. */
+static void list_who_does(const struct exchange *exchange, struct buf *out)
+{
+	const struct conf *conf = exchange->conf;
+
+	for (size_t i = 0; i < conf->model_count && buf_length(out) < LIST_BYTES; i++) {
+		struct route_row row = route_at(exchange, i);
+		if (may_name(exchange, i) && row.route == ROUTE_WORK && !row.unknown)
+			buf_printf(out, "%s%s", buf_length(out) ? ", " : "", conf->models[i].name);
+	}
+}
+
+/* Could this path, without a model's name, be meant for some model? */
+static bool anybody_knows(const struct exchange *exchange)
+{
+	for (size_t i = 0; i < exchange->conf->model_count; i++)
+		if (may_name(exchange, i) && !route_at(exchange, i).unknown)
+			return true;
+	return false;
+}
+
+static void refuse_method(struct exchange *exchange, const char *allowed)
+{
+	struct failure failure;
+
+	failure_set(&failure, 405, "method_not_allowed", "%.*s takes %s, not %s",
+	            STR_ARG(shown_path(exchange)), allowed, method_text(exchange->method));
+	str_copy(failure.allow, sizeof(failure.allow), str_from(allowed));
+	exchange_refuse(exchange, &failure);
+}
+
+static void refuse_path(struct exchange *exchange)
+{
+	const struct conf_model *model = exchange_model(exchange);
+	const char *near = path_near(exchange->engine_path, NULL);
+	struct buf text = BUF_INIT;
+	struct failure failure;
+
+	buf_printf(&text, "there is no endpoint %s %.*s", method_text(exchange->method),
+	           STR_ARG(shown_path(exchange)));
+	if (near)
+		buf_printf(&text, "; did you mean %s?", near);
+	else if (model)
+		buf_printf(&text, "; if the engine of model '%s' has it, name it in the model's `routes`", model->name);
+	else
+		buf_append_str(&text, STR("; GET / tells what there is, and what is an engine's own is at /upstream/MODEL"));
+	failure_set(&failure, 404, "not_found", "%s", buf_cstr(&text));
+	buf_release(&text);
+	exchange_refuse(exchange, &failure);
+}
+
+/* The right door of another kind of model. */
+static void refuse_kind(struct exchange *exchange)
+{
+	const struct conf_model *model = exchange_model(exchange);
+	const struct adapter *adapter = adapter_of(model);
+	struct failure failure;
+	struct buf others = BUF_INIT;
+
+	list_who_does(exchange, &others);
+	bool any = buf_length(&others) > 0;
+	failure_set(&failure, 400, "wrong_endpoint",
+	            "model '%s' does not answer %s %.*s: it runs in %s, which takes %s; %s%s", model->name,
+	            method_text(exchange->method), STR_ARG(shown_path(exchange)), adapter->name,
+	            adapter->takes, any ? "models that answer it: " : "no model here is known to answer it",
+	            any ? buf_cstr(&others) : "");
+	failure.param = "model";
+	buf_release(&others);
+	exchange_refuse(exchange, &failure);
+}
+
+bool exchange_knows_path(struct exchange *exchange)
+{
+	bool is_other = exchange->shape->api == API_OTHER;
+
+	if (exchange->shape->method && !exchange->upgrade) {
+		refuse_method(exchange, exchange->shape->method);
+		return false;
+	}
+	if (!is_other || (!path_near(exchange->engine_path, NULL) && anybody_knows(exchange)))
+		return true;
+	refuse_path(exchange);
+	return false;
+}
+
+void exchange_refuse_endpoint(struct exchange *exchange)
+{
+	struct str method = str_from(method_text(exchange->method));
+	char allowed[ROUTE_METHODS_TEXT];
+
+	if (route_methods(exchange_model(exchange), exchange->engine_path, allowed))
+		refuse_method(exchange, allowed);
+	else if (exchange->shape->api != API_OTHER || route_is_work_somewhere(method, exchange->engine_path))
+		refuse_kind(exchange);
+	else
+		refuse_path(exchange);
+}
