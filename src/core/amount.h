@@ -39,6 +39,16 @@ static inline int64_t amount_total(const struct amount *a)
 	return total;
 }
 
+/* That of most of its bytes. */
+static inline uint32_t amount_main_pool(const struct amount *a)
+{
+	uint32_t most = 0;
+	for (uint32_t pool = 1; pool < POOLS_MAX; pool++)
+		if (amount_in_pool(a, pool) > amount_in_pool(a, most))
+			most = pool;
+	return most;
+}
+
 static inline void amount_add(struct amount *a, const struct amount *b)
 {
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)

@@ -102,20 +102,30 @@ int64_t arbiter_bytes_max(const struct arbiter *a)
 
 /* ---- events ---- */
 
-static void measured(struct instance *instance, const struct event *event)
+/* All that one measurement changes is done at once, so that a sample costs little however many there are. */
+static void measured(struct arbiter *a, struct instance *instance, const struct event *event)
 {
+	bool again = instance->fresh; /* in one sample: the later counts, but teaches nothing more */
+
 	instance->fresh = 1;
 	instance->seen = event->measured.own;
-	instance->seen_complete = event->measured.complete != 0;
+	instance->complete = event->measured.complete != 0;
 	instance->seen_gone = event->measured.gone != 0;
+	ledger_measured(a, instance);
+	if (again || !instance->complete)
+		return;
+	learn_sample(a, instance);
+	habit_sample(a, instance);
 }
 
 static void sampled(struct arbiter *a, const struct event *event)
 {
 	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
 	INSTANCES_LIVE(a, i) {
-		learn_sample(a, i);
-		habit_sample(a, i);
+		if (!i->complete)
+			learn_sample(a, i);
+		if (i->measuring && i->fresh && i->complete && i->state != INSTANCE_LOADING)
+			instance_measured(a, i);
 		if (i->state == INSTANCE_GONE && i->fresh && i->seen_gone)
 			i->released = amount_total(&i->seen) == 0;
 		i->fresh = 0;
@@ -137,7 +147,7 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 	if (!instance)
 		return false;
 	if (event->type == EVENT_MEASURED) {
-		measured(instance, event);
+		measured(a, instance, event);
 		return true;
 	}
 	if (instance->state == INSTANCE_GONE)

@@ -87,6 +87,21 @@ static void check_instance(const struct arbiter *a, const struct instance *i)
 	}
 }
 
+/* Whatever is not plainly ready stands on a list of its own, in the same order. */
+static void check_apart(const struct arbiter *a)
+{
+	uint32_t link = a->apart_first, prev = 0;
+
+	INSTANCES_LIVE(a, i) {
+		if (i->state == INSTANCE_READY)
+			continue;
+		HOLDS(link == instance_index(a, i) + 1 && i->apart_prev == prev, "who is not ready stands apart");
+		prev = link;
+		link = i->apart_next;
+	}
+	HOLDS(link == 0 && a->apart_last == prev, "only who is not ready stands apart");
+}
+
 static void check_instances(const struct arbiter *a)
 {
 	uint32_t live = 0, loading = 0, measuring = 0, prev = 0, ending = 0;
@@ -101,6 +116,7 @@ static void check_instances(const struct arbiter *a)
 		check_instance(a, i);
 	}
 	HOLDS(live == a->instances_live && prev == a->instances_last, "the live list is whole");
+	check_apart(a);
 	HOLDS(loading == a->loading, "loads in flight are counted");
 	HOLDS(measuring == a->measuring, "first measurements are counted");
 	for (uint32_t i = 0; i < a->requests_used; i++)
@@ -116,7 +132,8 @@ static void check_instances(const struct arbiter *a)
 static void check_models(const struct arbiter *a)
 {
 	uint32_t stirring = 0, with_instance = 0, dirty = 0, purging = 0, outside = 0;
-	int64_t waits_weight = 0;
+	uint32_t listed = 0, known = 0, reservations = 0;
+	int64_t waits_weight = 0, ratios = 0;
 
 	for (uint32_t i = 0; i < a->models_used; i++) {
 		const struct model *model = model_row(a, i);
@@ -144,15 +161,27 @@ static void check_models(const struct arbiter *a)
 		dirty += model->learned_dirty;
 		purging += model->purge != FAIL_NONE;
 		outside += model->present && model_outside(model);
+		reservations += model->present && model_is_reservation(model);
+		listed += model->listed;
+		HOLDS(model->listed || !model->present, "a model has its place in the order of use");
+		if (model->present && model->habit.samples) {
+			known++;
+			ratios += (int64_t)(model->habit.ratio * 4294967296.0);
+		}
 	}
 	HOLDS(with_instance == a->instances_live, "a model has at most one instance");
 	MODELS_STIRRING(a, model)
 		stirring--;
+	MODELS_LATEST(a, model)
+		listed--;
 	HOLDS(stirring == 0, "the stirring list is whole");
 	HOLDS(waits_weight == a->waits_weight, "the weight of all queues is kept");
 	HOLDS(dirty == a->learned_dirty, "rows to export are counted");
 	HOLDS(purging == a->purging, "queues that are rejected are counted");
 	HOLDS(outside == a->outside, "servers that others run are counted");
+	HOLDS(reservations == a->reservations, "what stands for others' use is counted");
+	HOLDS(listed == 0, "every model stands once in the order of use");
+	HOLDS(known == a->ratios_known && ratios == a->ratios, "what models have in common is the sum over them");
 }
 
 static void check_requests(const struct arbiter *a)

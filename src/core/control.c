@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/decide.h"
+#include "core/habit.h"
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/outbox.h"
@@ -34,11 +35,19 @@ static bool same_footprint(const struct model_spec *x, const struct model_spec *
 	       !memcmp(&x->base, &y->base, sizeof(x->base));
 }
 
+/* `by`: 1 or, wrapping around, -1. */
+static void count_kind(struct arbiter *a, const struct model *model, uint32_t by)
+{
+	a->outside += model->present && model_outside(model) ? by : 0;
+	a->reservations += model->present && model_is_reservation(model) ? by : 0;
+}
+
 static void remove_model(struct arbiter *a, struct model *model)
 {
 	struct instance *instance = model_instance(a, model);
 
-	a->outside -= model_outside(model);
+	count_kind(a, model, UINT32_MAX);
+	habit_leave(a, model);
 	model->present = 0;
 	model->pin_command = 0;
 	model->preload = 0;
@@ -85,6 +94,7 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 	}
 	if (index >= a->models_used)
 		a->models_used = index + 1;
+	habit_leave(a, model);
 	bool had_preload = model->present && model->spec.flags & MODEL_PRELOAD;
 	if (!same_footprint(&model->spec, spec)) {
 		model->prior = model->learned = (struct learned_row){ 0 };
@@ -95,10 +105,13 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 			instance->outdated = 1;
 	}
 	uint32_t left = model->present ? model->spec.set : 0;
-	a->outside -= model->present && model_outside(model);
+	count_kind(a, model, UINT32_MAX);
 	model->present = 1;
 	model->spec = *spec;
-	a->outside += model_outside(model);
+	model->pool = amount_main_pool(&spec->base);
+	model_list(a, model);
+	habit_join(a, model);
+	count_kind(a, model, 1);
 	model->mate = 0;
 	if (left && left != spec->set)
 		set_link(a, left);
@@ -176,7 +189,7 @@ void control_expire(struct arbiter *a, struct model *model)
 /* A drain for a person or the configuration ends in an unload; one for room is place.c's. */
 bool control_stop_drained(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_DRAINING || i->drain_for || instance_busy(i))
 			continue;
 		unload(a, i, ACTION_STOP, (enum reason)i->drain);
@@ -263,7 +276,7 @@ static void evict_idle(struct arbiter *a, struct instance *victim)
  */
 static bool abort_load(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_LOADING)
 			continue;
 		struct model *model = model_row(a, i->model);
@@ -286,7 +299,7 @@ static bool leaving(const struct arbiter *a, int64_t *out_bytes)
 	bool any = false;
 
 	*out_bytes = 0;
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state < INSTANCE_STOPPING)
 			continue;
 		any = true;

@@ -46,7 +46,7 @@ enum event_type {
 	EVENT_WALL,     /* offset of the wall clock, for quiet hours and texts */
 	EVENT_TICK,     /* the timer that was armed, or the shell's own pulse */
 	EVENT_MEASURED, /* one instance's or lease's own bytes in the sample that EVENT_SAMPLE closes */
-	EVENT_SAMPLE,   /* the whole machine; all EVENT_MEASURED since the last belong to it */
+	EVENT_SAMPLE,   /* the whole machine, after its EVENT_MEASURED; what they tell is acted upon now */
 	EVENT_PRESSURE,
 	EVENT_SUSPEND,
 	EVENT_RESUME,

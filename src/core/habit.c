@@ -93,6 +93,7 @@ void habit_arrived(struct arbiter *a, struct model *model, const struct request 
 	if (habit->arrivals < UINT32_MAX)
 		habit->arrivals++;
 	habit->last_arrival = a->now;
+	model_touch(a, model);
 	turn_asked(a, habit);
 	habit->asked[habit->asked_at % ASKED_KEPT]++;
 }
@@ -104,6 +105,7 @@ void habit_served(struct arbiter *a, struct model *model, const struct request *
 
 	habit->service_s = habit->service_s > 0 ? 0.9 * habit->service_s + 0.1 * took : took;
 	habit->last_end = a->now;
+	model_touch(a, model);
 }
 
 void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us)
@@ -194,10 +196,35 @@ double habit_wanted(const struct arbiter *a, const struct model *model)
 
 /* ---- footprints ---- */
 
-static void learn_ratio(struct habit *habit, double x)
+/* By whole numbers, so that what goes leaves no trace. `by`: 1 or -1. */
+static void count_ratio(struct arbiter *a, const struct model *model, int by)
 {
+	const double whole = 4294967296.0;
+	double ratio = model->habit.ratio;
+
+	if (!model->present || !model->habit.samples)
+		return;
+	a->ratios += by * (int64_t)(ratio * whole);
+	a->ratios_squared += by * (int64_t)(ratio * ratio * whole);
+	a->ratios_known += (uint32_t)by;
+}
+
+void habit_join(struct arbiter *a, const struct model *model)
+{
+	count_ratio(a, model, 1);
+}
+
+void habit_leave(struct arbiter *a, const struct model *model)
+{
+	count_ratio(a, model, -1);
+}
+
+static void learn_ratio(struct arbiter *a, struct model *model, double x)
+{
+	struct habit *habit = &model->habit;
 	double by = habit->samples < 20 ? 0.15 : 0.04;
 
+	habit_leave(a, model);
 	x = clamp(x, 0.1, 10);
 	if (habit->samples == 0) {
 		habit->ratio = x;
@@ -211,6 +238,7 @@ static void learn_ratio(struct habit *habit, double x)
 		habit->variance = least_spread * least_spread;
 	if (habit->samples < UINT32_MAX)
 		habit->samples++;
+	habit_join(a, model);
 }
 
 static double first_rest(const struct model *model)
@@ -238,7 +266,7 @@ static void learn_rest(const struct arbiter *a, struct model *model,
 		habit->runs_seen++;
 }
 
-void habit_sample(struct arbiter *a, const struct instance *instance)
+static void learn_footprint(struct arbiter *a, const struct instance *instance)
 {
 	struct model *model = model_row(a, instance->model);
 	double base = (double)amount_total(&model->spec.base);
@@ -250,35 +278,43 @@ void habit_sample(struct arbiter *a, const struct instance *instance)
 	if (ready && !instance_busy(instance) && instance->kept.settling)
 		return; /* what it holds is not known yet */
 	if (ready && !instance_busy(instance))
-		learn_ratio(&model->habit, own / base);
+		learn_ratio(a, model, own / base);
 	else if (ready && model->habit.samples)
 		learn_rest(a, model, instance);
 	else if (instance->state == INSTANCE_LOADING && instance->permille > 250 &&
 	         model->spec.flags & MODEL_LINEAR_LOAD)
-		learn_ratio(&model->habit, own / (base * instance->permille / 1000));
+		learn_ratio(a, model, own / (base * instance->permille / 1000));
+}
+
+/* What it is counted with follows what was learned. */
+static void follow(struct arbiter *a, struct instance *instance)
+{
+	const struct model *model = model_row(a, instance->model);
+
+	if (!learns(a) || instance->state > INSTANCE_DRAINING || instance->outdated)
+		return;
+	struct amount sigma = habit_sigma(a, model);
+	instance->base = habit_base(a, model);
+	ledger_spread(a, instance, &sigma);
+	instance_reclaim(a, instance);
+}
+
+void habit_sample(struct arbiter *a, struct instance *instance)
+{
+	learn_footprint(a, instance);
+	follow(a, instance);
 }
 
 /* The prior: what those that were measured have in common. */
 static void learn_prior(struct arbiter *a)
 {
-	double count = prior_weight, sum = prior_weight, squares = prior_weight * prior_variance;
+	const double whole = 4294967296.0;
+	double known = a->ratios_known, count = known + prior_weight;
+	double sum = (double)a->ratios / whole, squares = (double)a->ratios_squared / whole;
 
-	for (uint32_t i = 0; i < a->models_used; i++) {
-		const struct habit *habit = &model_row(a, i)->habit;
-		if (!model_row(a, i)->present || !habit->samples)
-			continue;
-		count++;
-		sum += habit->ratio;
-	}
-	a->ratio_mean = sum / count;
-	for (uint32_t i = 0; i < a->models_used; i++) {
-		const struct habit *habit = &model_row(a, i)->habit;
-		if (!model_row(a, i)->present || !habit->samples)
-			continue;
-		double off = habit->ratio - a->ratio_mean;
-		squares += off * off;
-	}
-	a->ratio_variance = squares / count;
+	a->ratio_mean = (sum + prior_weight) / count;
+	double off = squares - 2 * a->ratio_mean * sum + known * a->ratio_mean * a->ratio_mean;
+	a->ratio_variance = (prior_weight * prior_variance + (off > 0 ? off : 0)) / count;
 }
 
 /* How much others' use rises within half a minute: a load takes about that. */
@@ -316,14 +352,13 @@ void habit_sampled(struct arbiter *a)
 	a->habits_at = a->now;
 	if (!learns(a))
 		return;
+	/* Of which little is known, that follows what is known of the others. */
 	INSTANCES_LIVE(a, i) {
-		const struct model *model = model_row(a, i->model);
-		if (i->state > INSTANCE_DRAINING || i->outdated)
-			continue;
-		i->base = habit_base(a, model);
-		i->sigma = habit_sigma(a, model);
-		i->expects = UINT32_MAX; /* to be counted anew */
-		instance_reclaim(a, i);
+		bool loads = i->state == INSTANCE_LOADING;
+		if (loads && !i->outdated)
+			i->expects = UINT32_MAX; /* to be counted anew */
+		if (loads || !model_row(a, i->model)->habit.samples)
+			follow(a, i);
 	}
 	habit_expect(a);
 }
@@ -421,7 +456,7 @@ void habit_expect(struct arbiter *a)
 {
 	if (!learns(a))
 		return;
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		const struct model *model = model_row(a, i->model);
 		uint32_t expects = habit_expects(model);
 		if (i->state != INSTANCE_LOADING || i->expects == expects)

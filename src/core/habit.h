@@ -34,8 +34,12 @@ void habit_turn(struct model *model, const struct request *request);
 /* So many tokens of a prompt were read in that time. */
 void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us);
 void habit_loaded(struct arbiter *a, struct model *model);
-void habit_sample(struct arbiter *a, const struct instance *instance); /* one, as measured */
+void habit_sample(struct arbiter *a, struct instance *instance); /* one was measured */
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
+
+/* A model with all that was learned of it comes into what models have in common, or leaves it. */
+void habit_join(struct arbiter *a, const struct model *model);
+void habit_leave(struct arbiter *a, const struct model *model);
 
 /* ---- what to count with ---- */
 /* Loaded and idle. */

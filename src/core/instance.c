@@ -14,16 +14,6 @@
 /* A drain that was given up is not tried again for this long. */
 enum { DRAIN_PAUSE_US = 30000000 };
 
-bool instance_busy(const struct instance *instance)
-{
-	return instance->running.count + instance->ending > 0;
-}
-
-bool instance_has_slot(const struct instance *instance)
-{
-	return !instance->clearing && instance->running.count + instance->ending < instance->slots;
-}
-
 bool instance_settles(const struct instance *instance)
 {
 	return instance->state < INSTANCE_STOPPING && (instance->kept.settling > 0 || instance->clearing);
@@ -46,6 +36,47 @@ struct instance *instance_find(const struct arbiter *a, struct id id)
 bool instance_table_full(const struct arbiter *a)
 {
 	return !a->instances_free && a->instances_used == a->limits.instances;
+}
+
+static void link_apart(struct arbiter *a, struct instance *instance)
+{
+	uint32_t link = instance_index(a, instance) + 1;
+	struct instance *before = instance_link(a, a->apart_last);
+
+	while (before && before->sequence > instance->sequence)
+		before = instance_link(a, before->apart_prev);
+	uint32_t next = before ? before->apart_next : a->apart_first;
+	instance->apart_prev = before ? instance_index(a, before) + 1 : 0;
+	instance->apart_next = next;
+	*(before ? &before->apart_next : &a->apart_first) = link;
+	*(next ? &instance_link(a, next)->apart_prev : &a->apart_last) = link;
+}
+
+static void unlink_apart(struct arbiter *a, struct instance *instance)
+{
+	struct instance *before = instance_link(a, instance->apart_prev);
+	struct instance *after = instance_link(a, instance->apart_next);
+
+	*(before ? &before->apart_next : &a->apart_first) = instance->apart_next;
+	*(after ? &after->apart_prev : &a->apart_last) = instance->apart_prev;
+	instance->apart_next = instance->apart_prev = 0;
+}
+
+static bool is_apart(enum instance_state state)
+{
+	return state != INSTANCE_FREE && state != INSTANCE_READY;
+}
+
+/* Every change of a state passes here. */
+static void enter(struct arbiter *a, struct instance *instance, enum instance_state state)
+{
+	bool was = is_apart((enum instance_state)instance->state);
+
+	instance->state = state;
+	if (is_apart(state) && !was)
+		link_apart(a, instance);
+	if (!is_apart(state) && was)
+		unlink_apart(a, instance);
 }
 
 static struct instance *take_row(struct arbiter *a)
@@ -86,11 +117,11 @@ void instance_open(struct arbiter *a, struct model *model, const struct amount *
 
 	struct instance *instance = take_row(a);
 
-	instance->state = INSTANCE_LOADING;
 	instance->model = model_index(a, model);
 	instance->slots = model->spec.slots;
 	instance->context_tokens = model->spec.context_tokens;
 	instance->sequence = ++a->instance_sequence;
+	enter(a, instance, INSTANCE_LOADING);
 	instance->opened_at = instance->progress_at = a->now;
 	instance->base = habit_base(a, model);
 	instance->sigma = *sigma;
@@ -178,6 +209,7 @@ void instance_leave(struct arbiter *a, struct instance *instance, const struct r
 
 void instance_kept_told(struct arbiter *a, struct instance *instance, const struct event *event)
 {
+	a->kept_ever = 1;
 	kept_told(instance, event);
 	instance_reclaim(a, instance);
 }
@@ -189,7 +221,7 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 
 	assert(instance->state == INSTANCE_LOADING);
 	a->loading -= !instance->outside;
-	instance->state = INSTANCE_READY;
+	enter(a, instance, INSTANCE_READY);
 	instance->permille = 1000;
 	instance->ready_at = a->now;
 	if (slots)
@@ -215,7 +247,7 @@ void instance_drain(struct arbiter *a, struct instance *instance, enum reason re
                     const struct model *drain_for)
 {
 	assert(instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING);
-	instance->state = INSTANCE_DRAINING;
+	enter(a, instance, INSTANCE_DRAINING);
 	instance->drain = reason;
 	instance->drain_for = drain_for ? model_index(a, drain_for) + 1 : 0;
 	instance->drain_at = a->now;
@@ -225,7 +257,7 @@ void instance_drain(struct arbiter *a, struct instance *instance, enum reason re
 void instance_serve(struct arbiter *a, struct instance *instance)
 {
 	assert(instance->state == INSTANCE_DRAINING && !instance->cut);
-	instance->state = INSTANCE_READY;
+	enter(a, instance, INSTANCE_READY);
 	instance->drain = REASON_NONE;
 	instance->drain_for = 0;
 	instance->drain_not_before = a->now + DRAIN_PAUSE_US;
@@ -252,7 +284,7 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 	assert(instance->state < INSTANCE_STOPPING);
 	assert(!instance->running.count || instance->cut);
 	leave_loading(a, instance);
-	instance->state = INSTANCE_STOPPING;
+	enter(a, instance, INSTANCE_STOPPING);
 	instance->stop_reason = reason;
 
 	struct action action = action_about(a, how, instance);
@@ -305,7 +337,7 @@ void instance_exited(struct arbiter *a, struct instance *instance, enum fail fai
 	leave_loading(a, instance);
 	if (!instance->cut)
 		instance_cut(instance, fail == FAIL_OUT_OF_MEMORY ? fail : FAIL_ENGINE_DIED);
-	instance->state = INSTANCE_GONE;
+	enter(a, instance, INSTANCE_GONE);
 	instance->exited_at = a->now;
 	instance->seen_gone = 0; /* what was read before the exit proves nothing */
 	instance->fresh = 0;
@@ -320,6 +352,7 @@ void instance_close(struct arbiter *a, struct instance *instance)
 
 	assert(instance->state == INSTANCE_GONE && !instance->running.count);
 	ledger_close(a, instance);
+	enter(a, instance, INSTANCE_FREE);
 	if (instance->prev)
 		instance_link(a, instance->prev)->next = instance->next;
 	else

@@ -17,8 +17,17 @@
  * An exit may come in any state before; what had asked for it tells whether it
  * counts as a failure.
  */
-bool instance_busy(const struct instance *instance); /* requests on it, cancelled ones too */
-bool instance_has_slot(const struct instance *instance);
+/* Requests on it, cancelled ones too. */
+static inline bool instance_busy(const struct instance *instance)
+{
+	return instance->running.count + instance->ending > 0;
+}
+
+static inline bool instance_has_slot(const struct instance *instance)
+{
+	return !instance->clearing && instance->running.count + instance->ending < instance->slots;
+}
+
 /* What its conversations hold is about to be told anew: room may come of it. */
 bool instance_settles(const struct instance *instance);
 struct id instance_id(const struct arbiter *a, const struct instance *instance);

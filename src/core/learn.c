@@ -60,7 +60,6 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 		instance->load_peak = amount_max(&instance->load_peak, &instance->own);
 	if (!ready)
 		return;
-	instance_measured(a, instance);
 	if (instance_busy(instance) || instance->outdated || model_outside(model))
 		return;
 
@@ -90,6 +89,7 @@ bool learn_row(struct arbiter *a, const struct learned_row *row)
 		    model->spec.build_key != row->build_key)
 			continue;
 		model->prior = model->learned = *row;
+		model_refresh(a, model);
 		model->habit.prefill_s = (double)row->prefill_ns / 1e9;
 		model->habit.speed_alone = (double)row->speed_milli / 1e3;
 		taken = true;

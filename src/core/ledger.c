@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "core/policy.h"
 
@@ -49,6 +50,12 @@ static void reweigh(struct arbiter *a, struct instance *instance, const struct a
 	amount_add(&a->own, own);
 }
 
+static void recount_foreign(struct arbiter *a)
+{
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		a->foreign[pool] = larger(0, a->unreclaimable[pool] - amount_in_pool(&a->own, pool));
+}
+
 void ledger_set_machine(struct arbiter *a, const struct event_machine *machine)
 {
 	a->machine = *machine;
@@ -68,11 +75,12 @@ void ledger_set_machine(struct arbiter *a, const struct event_machine *machine)
 	}
 	for (uint32_t view = 0; view < machine->views; view++)
 		a->view_foreign[view] = machine->view[view].foreign_bytes;
+	recount_foreign(a);
 }
 
 int64_t ledger_foreign(const struct arbiter *a, uint32_t pool)
 {
-	return larger(0, a->unreclaimable[pool] - amount_in_pool(&a->own, pool));
+	return a->foreign[pool];
 }
 
 void ledger_open(struct arbiter *a, struct instance *instance, const struct amount *claim)
@@ -82,6 +90,7 @@ void ledger_open(struct arbiter *a, struct instance *instance, const struct amou
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		instance->foreign_at_open[pool] = ledger_foreign(a, pool);
 	reweigh(a, instance, claim, &nothing);
+	a->variance_stale = 1;
 }
 
 void ledger_claim(struct arbiter *a, struct instance *instance, const struct amount *claim)
@@ -94,6 +103,20 @@ void ledger_close(struct arbiter *a, struct instance *instance)
 	struct amount nothing = { 0 };
 
 	reweigh(a, instance, &nothing, &nothing);
+	recount_foreign(a);
+	a->variance_stale = 1;
+}
+
+void ledger_spread(struct arbiter *a, struct instance *instance, const struct amount *sigma)
+{
+	instance->sigma = *sigma;
+	a->variance_stale = 1;
+}
+
+void ledger_measured(struct arbiter *a, struct instance *instance)
+{
+	if (instance->complete)
+		reweigh(a, instance, &instance->claim, &instance->seen);
 }
 
 void ledger_given_back(struct arbiter *a, struct instance *instance, int64_t bytes)
@@ -138,28 +161,24 @@ void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
 {
 	int64_t rest[POOLS_MAX];
 
-	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
-		rest[pool] = a->unreclaimable[pool] = pool < a->machine.pools ? unreclaimable[pool] : 0;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		a->unreclaimable[pool] = pool < a->machine.pools ? unreclaimable[pool] : 0;
+		rest[pool] = a->unreclaimable[pool] - amount_in_pool(&a->own, pool);
+	}
 	for (uint32_t view = 0; view < a->machine.views; view++)
 		a->view_foreign[view] = view_foreign[view];
 
-	INSTANCES_LIVE(a, i) {
-		if (i->fresh)
-			i->complete = i->seen_complete;
-		if (!i->complete)
-			continue;
-		reweigh(a, i, &i->claim, &i->seen);
-		for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
-			rest[pool] -= amount_in_pool(&i->own, pool);
-	}
+	/* Those that could be read whole were weighed as they were measured. */
+	INSTANCES_LIVE(a, i)
+		for (uint32_t pool = 0; !i->complete && pool < POOLS_MAX; pool++)
+			rest[pool] += amount_in_pool(&i->own, pool);
 	INSTANCES_LIVE(a, i)
 		if (!i->complete)
 			measure_by_growth(a, i, rest);
-	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
-		int64_t foreign = ledger_foreign(a, pool);
-		if (!a->sampled || foreign < a->foreign_least[pool])
-			a->foreign_least[pool] = foreign;
-	}
+	recount_foreign(a);
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		if (!a->sampled || a->foreign[pool] < a->foreign_least[pool])
+			a->foreign_least[pool] = a->foreign[pool];
 	a->sampled = 1;
 }
 
@@ -170,14 +189,33 @@ static double variance(const struct instance *instance, uint32_t pool)
 	return sigma * sigma;
 }
 
+static void sum_variance(const struct arbiter *a, double out[POOLS_MAX])
+{
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
+		out[pool] = 0;
+		if (pool >= a->machine.pools)
+			continue;
+		INSTANCES_LIVE(a, i)
+			out[pool] += variance(i, pool);
+	}
+}
+
+void ledger_settle(struct arbiter *a)
+{
+	if (a->variance_stale)
+		sum_variance(a, a->variance);
+	a->variance_stale = 0;
+}
+
 void outlook_now(const struct arbiter *a, struct outlook *outlook)
 {
 	*outlook = (struct outlook){ .held = a->held, .holders = a->instances_live };
-	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
+	if (a->variance_stale)
+		sum_variance(a, outlook->variance);
+	else
+		memcpy(outlook->variance, a->variance, sizeof(outlook->variance));
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++)
 		outlook->foreign[pool] = ledger_foreign(a, pool);
-		INSTANCES_LIVE(a, i)
-			outlook->variance[pool] += variance(i, pool);
-	}
 	for (uint32_t view = 0; view < a->machine.views; view++)
 		outlook->view_foreign[view] = a->view_foreign[view];
 }
@@ -264,8 +302,6 @@ static int64_t under_mask(const struct amount *amount, uint32_t mask)
 static void constrain(struct verdict *verdict, uint32_t reason, uint32_t pool, int64_t need,
                       int64_t room)
 {
-	if (need == 0)
-		return;
 	if (verdict->binds != REASON_NONE &&
 	    room - need >= verdict->room_bytes - verdict->need_bytes)
 		return;
@@ -283,16 +319,19 @@ struct verdict outlook_weigh(const struct arbiter *a, const struct outlook *outl
 
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++) {
 		int64_t taken = outlook->foreign[pool] + amount_in_pool(&outlook->held, pool);
-		constrain(&verdict, REASON_CAPACITY, pool, amount_in_pool(need, pool),
-		          admissible(a, outlook, pool, sigma) - taken);
+		int64_t of_pool = amount_in_pool(need, pool);
+		if (of_pool)
+			constrain(&verdict, REASON_CAPACITY, pool, of_pool,
+			          admissible(a, outlook, pool, sigma) - taken);
 	}
 	for (uint32_t view = 0; view < a->machine.views; view++) {
 		const struct view_spec *spec = &a->machine.view[view];
 		int64_t taken = outlook->view_foreign[view] + under_mask(&outlook->held, spec->mask);
-		constrain(&verdict, REASON_VIEW, view, under_mask(need, spec->mask),
-		          spec->cap_bytes - taken);
+		int64_t under = under_mask(need, spec->mask);
+		if (under)
+			constrain(&verdict, REASON_VIEW, view, under, spec->cap_bytes - taken);
 	}
-	if (a->machine.limit_bytes != INT64_MAX)
+	if (a->machine.limit_bytes != INT64_MAX && amount_total(need))
 		constrain(&verdict, REASON_LIMIT, 0, amount_total(need),
 		          a->machine.limit_bytes - amount_total(&outlook->held));
 	return verdict;

@@ -45,12 +45,20 @@ void ledger_close(struct arbiter *a, struct instance *instance);
 /* It gave so much back, before any sample could show it: neither its own nor anybody's. */
 void ledger_given_back(struct arbiter *a, struct instance *instance, int64_t bytes);
 
-/* Close a sample: U, foreign use of each view, and what was seen of each instance. */
+/* How sure one is of what it takes. */
+void ledger_spread(struct arbiter *a, struct instance *instance, const struct amount *sigma);
+
+/* `seen` is what it owns, where it could be read whole; others wait for the sample's end. */
+void ledger_measured(struct arbiter *a, struct instance *instance);
+/* Close a sample: U, foreign use of each view, and what is owned by those that could not be read whole. */
 void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
                    const int64_t view_foreign[VIEWS_MAX]);
 
 struct amount ledger_held_by(const struct instance *instance);
+/* As of the last sample: what was measured since of ours is not set against an older U. */
 int64_t ledger_foreign(const struct arbiter *a, uint32_t pool);
+/* Before a unit of work: what outlooks are made of is summed once. */
+void ledger_settle(struct arbiter *a);
 /* So much of B, and at least what others may take before anybody sees it. */
 int64_t ledger_kept(const struct arbiter *a, uint32_t pool, int64_t permille);
 

@@ -9,11 +9,6 @@
 
 enum { OUTSIDE_AGAIN_US = 5000000 };
 
-bool model_outside(const struct model *model)
-{
-	return model->spec.flags & MODEL_OUTSIDE;
-}
-
 bool model_pinned(const struct model *model)
 {
 	if (model_outside(model))
@@ -21,11 +16,6 @@ bool model_pinned(const struct model *model)
 	if (model->pin_command != 0)
 		return model->pin_command > 0;
 	return model->present && model->spec.flags & MODEL_PINNED;
-}
-
-bool model_backing_off(const struct arbiter *a, const struct model *model)
-{
-	return model->retry_at > a->now;
 }
 
 bool model_refuses(const struct arbiter *a, const struct model *model)
@@ -40,11 +30,6 @@ bool model_resident(const struct arbiter *a, const struct model *model)
 	const struct instance *instance = model_instance(a, model);
 
 	return instance && instance->state < INSTANCE_STOPPING;
-}
-
-struct request *model_head(const struct arbiter *a, const struct model *model)
-{
-	return request_link(a, model->queue.first);
 }
 
 /* How long a request waits before a busy model is kept from new work for it. */
@@ -195,6 +180,32 @@ static void unlink_stirring(struct arbiter *a, struct model *model)
 	model->stirring = 0;
 }
 
+void model_list(struct arbiter *a, struct model *model)
+{
+	uint32_t link = model_index(a, model) + 1;
+
+	if (model->listed)
+		return;
+	model->listed = 1;
+	model->later = a->latest_last;
+	*(a->latest_last ? &model_link(a, a->latest_last)->earlier : &a->latest_first) = link;
+	a->latest_last = link;
+}
+
+void model_touch(struct arbiter *a, struct model *model)
+{
+	struct model *later = model_link(a, model->later), *earlier = model_link(a, model->earlier);
+
+	if (!later)
+		return; /* it is the latest */
+	later->earlier = model->earlier;
+	*(earlier ? &earlier->later : &a->latest_last) = model->later;
+	model->later = 0;
+	model->earlier = a->latest_first;
+	model_link(a, a->latest_first)->later = model_index(a, model) + 1;
+	a->latest_first = model_index(a, model) + 1;
+}
+
 int64_t model_due(const struct arbiter *a, const struct model *model)
 {
 	const struct instance *instance = model_instance(a, model);
@@ -231,6 +242,8 @@ void model_refresh(struct arbiter *a, struct model *model)
 		link_stirring(a, model);
 	if (!model_stirs(model) && model->stirring)
 		unlink_stirring(a, model);
+	model->look = 0;
+	model->worth_depth = 0;
 	model->due_at = model_due(a, model);
 	due_set_model(a, model, model->due_at);
 }

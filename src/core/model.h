@@ -12,16 +12,34 @@
  * does not stir costs a step nothing.
  */
 /* A server that we do not run: it takes no room that we could give, and gives none back. */
-bool model_outside(const struct model *model);
+static inline bool model_outside(const struct model *model)
+{
+	return model->spec.flags & MODEL_OUTSIDE;
+}
+
+/* It stands for another program's use. */
+static inline bool model_is_reservation(const struct model *model)
+{
+	return model->spec.flags & MODEL_RESERVATION;
+}
+
 /* Nobody takes its place. */
 bool model_pinned(const struct model *model);
-bool model_backing_off(const struct arbiter *a, const struct model *model);
+static inline bool model_backing_off(const struct arbiter *a, const struct model *model)
+{
+	return model->retry_at > a->now;
+}
+
 /* Failed so that waiting is not worth a client's while: new requests are refused until retry_at. */
 bool model_refuses(const struct arbiter *a, const struct model *model);
 /* Has an instance that is or will be ready: not one that ends. */
 bool model_resident(const struct arbiter *a, const struct model *model);
 
-struct request *model_head(const struct arbiter *a, const struct model *model);
+static inline struct request *model_head(const struct arbiter *a, const struct model *model)
+{
+	return request_link(a, model->queue.first);
+}
+
 /* Its head has waited longer than anybody should: busy models are drained for it. */
 bool model_overdue(const struct arbiter *a, const struct model *model);
 enum model_state model_state(const struct arbiter *a, const struct model *model);
@@ -35,6 +53,12 @@ struct amount model_sigma(const struct model *model);
 struct amount model_lower(const struct model *model);
 
 void model_refresh(struct arbiter *a, struct model *model);
+/* It was asked for, or has served, or is new (then it comes last): the order that MODELS_LATEST follows. */
+void model_touch(struct arbiter *a, struct model *model);
+void model_list(struct arbiter *a, struct model *model);
+#define MODELS_LATEST(a, row)                                                                    \
+	for (struct model *row = model_link(a, (a)->latest_first); row;                          \
+	     row = model_link(a, row->earlier))
 int64_t model_due(const struct arbiter *a, const struct model *model);
 bool model_stirs(const struct model *model);
 

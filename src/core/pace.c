@@ -2,6 +2,7 @@
 
 #include "core/habit.h"
 #include "core/instance.h"
+#include "core/model.h"
 
 enum { SEEN_ENOUGH = 12, TOKENS_LEAST = 8, MOST_UNTIL_KNOWN = 2 };
 
@@ -10,24 +11,9 @@ static const double nobody = 0.1;       /* others that ran meanwhile: less count
 static const double gain_least = 1.02;  /* for one more at once */
 static const double loss_least = 0.95;  /* for one alone instead of two */
 
-uint32_t pace_pool(const struct model *model)
-{
-	uint32_t most = 0;
-
-	for (uint32_t pool = 1; pool < POOLS_MAX; pool++)
-		if (amount_in_pool(&model->spec.base, pool) > amount_in_pool(&model->spec.base, most))
-			most = pool;
-	return most;
-}
-
 double pace_bandwidth(const struct model *model)
 {
 	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
-}
-
-static bool is_reservation(const struct model *model)
-{
-	return model->spec.flags & MODEL_RESERVATION;
 }
 
 void pace_advance(struct arbiter *a)
@@ -49,8 +35,8 @@ void pace_changed(struct arbiter *a)
 		a->pace[pool].active = 0;
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
-		if (instance_busy(i) && !is_reservation(model))
-			a->pace[pace_pool(model)].active += pace_bandwidth(model);
+		if (instance_busy(i) && !model_is_reservation(model))
+			a->pace[model->pool].active += pace_bandwidth(model);
 	}
 }
 
@@ -58,7 +44,7 @@ void pace_begin(struct arbiter *a, struct request *request)
 {
 	const struct model *model = model_row(a, request->spec.model);
 
-	request->crowd_at_start = a->pace[pace_pool(model)].crowd;
+	request->crowd_at_start = a->pace[model->pool].crowd;
 	request->ran_at_start = model_instance(a, model)->ran;
 }
 
@@ -83,7 +69,7 @@ void pace_end(struct arbiter *a, const struct request *request, int64_t tokens, 
 {
 	struct model *model = model_row(a, request->spec.model);
 	const struct instance *instance = instance_find(a, request->instance);
-	struct pace *pace = &a->pace[pace_pool(model)];
+	struct pace *pace = &a->pace[model->pool];
 	double ran = habit_seconds(a->now - request->started_at);
 
 	if (tokens < TOKENS_LEAST || decode_us <= 0 || !instance || ran <= 0)

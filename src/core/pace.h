@@ -24,8 +24,6 @@ void pace_begin(struct arbiter *a, struct request *request);
 /* It ended: `tokens` in `decode_us`, as the engine told; 0: it did not. */
 void pace_end(struct arbiter *a, const struct request *request, int64_t tokens, int64_t decode_us);
 
-/* Where a model runs: the pool of most of its bytes. */
-uint32_t pace_pool(const struct model *model);
 /* What it takes of the bandwidth while it runs; 1 = all it can get. */
 double pace_bandwidth(const struct model *model);
 /* How many models gain by running at once. */

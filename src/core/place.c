@@ -455,7 +455,7 @@ static bool make_room(struct arbiter *a, const struct want *want, const struct o
 
 bool place_undrain(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_DRAINING || !i->drain_for)
 			continue;
 		const struct model *target = model_row(a, i->drain_for - 1);
@@ -480,7 +480,7 @@ bool place_undrain(struct arbiter *a)
 
 static bool same_kind_loads(const struct arbiter *a, const struct model *model)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		const struct model_spec *other = &model_row(a, i->model)->spec;
 		if (i->state == INSTANCE_LOADING && other->flags & MODEL_SERIAL_LOAD &&
 		    other->engine_kind == model->spec.engine_kind)
@@ -530,8 +530,8 @@ void place_start_load(struct arbiter *a, const struct want *want, const struct v
 
 bool place_wants_load(const struct arbiter *a, const struct model *model)
 {
-	return !model->instance && (model->queue.count || model->preload || set_calls(a, model)) &&
-	       !model_backing_off(a, model) && !model_outside(model);
+	return !model->instance && !model_backing_off(a, model) && !model_outside(model) &&
+	       (model->queue.count || model->preload || set_calls(a, model));
 }
 
 bool place_attach(struct arbiter *a)
@@ -602,7 +602,7 @@ bool place_one(struct arbiter *a)
 		return false;
 	outlook_now(a, &now);
 	coming = now;
-	INSTANCES_LIVE(a, i)
+	INSTANCES_APART(a, i)
 		if (is_leaving(i))
 			outlook_remove(&coming, i);
 

@@ -62,17 +62,6 @@ static void read_action(const struct action *action, struct id asked, uint32_t m
 	}
 }
 
-/* The pool that most of its peak goes to. */
-static uint32_t main_pool(const struct amount *peak)
-{
-	uint32_t most = 0;
-
-	for (uint32_t pool = 1; pool < POOLS_MAX; pool++)
-		if (amount_in_pool(peak, pool) > amount_in_pool(peak, most))
-			most = pool;
-	return most;
-}
-
 static void ask(struct arbiter *copy, uint32_t model, struct plan *out)
 {
 	struct id asked = { copy->limits.requests, 1 }; /* the row no shell may name */
@@ -107,7 +96,7 @@ bool arbiter_plan(const struct arbiter *a, uint32_t index, void *scratch, struct
 	struct amount peak = model_peak(model);
 	struct pool_view pool;
 
-	arbiter_pool(a, main_pool(&peak), &pool);
+	arbiter_pool(a, amount_main_pool(&peak), &pool);
 	*out = (struct plan){
 		.fits = FITS_NOT_NOW,
 		.need_bytes = amount_total(&base),

@@ -53,7 +53,7 @@ static struct instance *youngest_load(const struct arbiter *a)
 {
 	struct instance *youngest = NULL;
 
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		const struct model *model = model_row(a, i->model);
 		if (i->state == INSTANCE_LOADING && !model_is_reservation(model) && !model_pinned(model))
 			youngest = i;
@@ -103,8 +103,9 @@ static uint32_t jobs_of(const struct arbiter *a, struct model *model, uint32_t d
 	return count;
 }
 
-static double batch_worth(const struct arbiter *a, struct model *model, uint32_t depth,
-                          const struct removal *removal)
+/* The most weight a second that it gains by serving so many of them; with whom it removes. */
+static double batch_gain(const struct arbiter *a, struct model *model, uint32_t depth,
+                         const struct removal *removal)
 {
 	struct offer jobs[OFFERS_MAX];
 	uint32_t count = jobs_of(a, model, depth, jobs);
@@ -121,14 +122,40 @@ static double batch_worth(const struct arbiter *a, struct model *model, uint32_t
 		double worth = weight / (before + takes + 0.01);
 		best = worth > best ? worth : best;
 	}
-	return best + request_waited_s(a, model_head(a, model)) / age_s;
+	return best;
+}
+
+static double batch_age(const struct arbiter *a, const struct model *model)
+{
+	return request_waited_s(a, model_head(a, model)) / age_s;
+}
+
+static double batch_worth(const struct arbiter *a, struct model *model, uint32_t depth,
+                          const struct removal *removal)
+{
+	return batch_gain(a, model, depth, removal) + batch_age(a, model);
+}
+
+/* With nobody's going; weighed once until its queue changes. */
+static double batch_worth_alone(const struct arbiter *a, struct model *model, uint32_t depth)
+{
+	static const struct removal nobody = { 0 };
+
+	if (model->worth_depth != depth) {
+		model->worth = batch_gain(a, model, depth, &nobody);
+		model->worth_depth = depth;
+	}
+	return model->worth + batch_age(a, model);
 }
 
 /* ---- plans ---- */
 
 static void end_plan(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	struct instance *next;
+
+	for (struct instance *i = instance_link(a, a->apart_first); i; i = next) {
+		next = instance_link(a, i->apart_next);
 		if (i->state != INSTANCE_DRAINING || i->drain_for != a->plan_for)
 			continue;
 		instance_serve(a, i);
@@ -187,7 +214,7 @@ static bool plan_step(struct arbiter *a)
 	}
 	target->wait_reason = waits ? REASON_UNLOADING : REASON_ROOM;
 	target->wait_pool = verdict.pool;
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_DRAINING || i->drain_for != a->plan_for)
 			continue;
 		if (model_pinned(model_row(a, i->model))) {
@@ -229,10 +256,13 @@ static double lateness(const struct arbiter *a, const struct model *model, uint3
 }
 
 /* A first look that costs little; those who may be overdue come first, so that none is overlooked. */
-static double first_look(const struct arbiter *a, const struct model *model)
+static double first_look(const struct arbiter *a, struct model *model)
 {
 	double age = request_waited_s(a, model_head(a, model));
-	double worth = (double)model->waits_weight / (habit_load_s(model) + 1) + age / age_s;
+
+	if (model->look == 0)
+		model->look = (double)model->waits_weight / (habit_load_s(model) + 1);
+	double worth = model->look + age / age_s;
 
 	return age > overdue_s[PRIORITY_INTERACTIVE] ? worth + 1e6 + age : worth;
 }
@@ -240,20 +270,20 @@ static double first_look(const struct arbiter *a, const struct model *model)
 /* Cold models that somebody waits for, by what loading them would be worth. */
 static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 {
-	static const struct removal nobody = { 0 };
 	struct offer looked[COLD_MAX];
 	uint32_t looks = 0, seen = 0, count = 0;
 
 	MODELS_STIRRING(a, model) {
-		if (!place_wants_load(a, model) || !model->queue.count)
+		if (model->instance || !model->queue.count || !place_wants_load(a, model))
 			continue;
 		struct offer offer = { .model = model, .worth = first_look(a, model) };
-		offer_put(looked, COLD_MAX, &seen, &offer);
+		if (seen < COLD_MAX || offer.worth > looked[COLD_MAX - 1].worth)
+			offer_put(looked, COLD_MAX, &seen, &offer);
 		if (++looks == LOOK_MAX)
 			break;
 	}
 	for (uint32_t i = 0; i < seen; i++) {
-		looked[i].worth = batch_worth(a, looked[i].model, depth_of(seen), &nobody);
+		looked[i].worth = batch_worth_alone(a, looked[i].model, depth_of(seen));
 		offer_put(offers, OFFERS_MAX, &count, &looked[i]);
 	}
 	return count;
@@ -301,7 +331,7 @@ static struct outlook after_plan(const struct arbiter *a)
 		return after;
 	struct model *target = model_link(a, a->plan_for);
 	struct want want = place_want(a, target, model_head(a, target));
-	INSTANCES_LIVE(a, i)
+	INSTANCES_APART(a, i)
 		if (i->state == INSTANCE_DRAINING && i->drain_for == a->plan_for)
 			outlook_remove(&after, i);
 	outlook_add(&after, &want.need, &want.sigma);
@@ -313,7 +343,7 @@ static uint32_t loads_in_flight(const struct arbiter *a)
 {
 	uint32_t loads = 0;
 
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		const struct model *model = model_row(a, i->model);
 		loads += i->state == INSTANCE_LOADING && !model_is_reservation(model) &&
 		         !i->outside && model->queue.count;
@@ -462,6 +492,8 @@ static bool preload(struct arbiter *a)
 /* What stood for another program's use ends with it. */
 static bool release(struct arbiter *a)
 {
+	if (!a->reservations)
+		return false;
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
 		bool waits = !i->served && model->queue.count; /* who asked for it may also have left */

@@ -174,7 +174,7 @@ static bool in_order(struct arbiter *a, bool may_load(const struct arbiter *a, c
 
 static bool below_threshold(const struct arbiter *a, const struct model *model)
 {
-	uint32_t pool = pace_pool(model);
+	uint32_t pool = model->pool;
 
 	return share_used(a, pool) < load_below &&
 	       (taken(a, pool) + estimate(model, pool)) / size_of(a, pool) < fits_below;
@@ -226,7 +226,7 @@ void policy_earlier_sampled(struct arbiter *a)
 
 static bool is_open(const struct arbiter *a, const struct model *model)
 {
-	uint32_t pool = pace_pool(model);
+	uint32_t pool = model->pool;
 
 	return !a->use_closed && share_used(a, pool) + estimate(model, pool) / size_of(a, pool) < fits_below;
 }
@@ -264,7 +264,7 @@ static struct request *best_request(const struct arbiter *a, const struct model 
 
 static double cost_of(const struct arbiter *a, const struct model *model)
 {
-	uint32_t pool = pace_pool(model);
+	uint32_t pool = model->pool;
 	bool ready = model->instance != 0;
 	double share = ready ? 0.02 : estimate(model, pool) / size_of(a, pool);
 
@@ -285,7 +285,7 @@ static double idle_estimates(const struct arbiter *a, uint32_t pool)
 
 static bool load_by_budget(struct arbiter *a, struct model *model)
 {
-	uint32_t pool = pace_pool(model);
+	uint32_t pool = model->pool;
 	double need = estimate(model, pool), most = budget * size_of(a, pool), now = taken(a, pool);
 	double coming = leaving(a, pool), idle = idle_estimates(a, pool);
 

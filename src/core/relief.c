@@ -73,6 +73,8 @@ enum relief relief_for(struct arbiter *a, const struct want *want, const struct 
 	struct verdict verdict;
 	bool any = false;
 
+	if (!a->kept_ever)
+		return RELIEF_NONE;
 	INSTANCES_LIVE(a, i)
 		if (i->clearing && i->state == INSTANCE_READY)
 			give_back(&going, i);

@@ -155,7 +155,7 @@ static void follow(struct arbiter *a, struct instance *instance, const struct in
 
 bool set_follow(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, leader) {
+	INSTANCES_APART(a, leader) {
 		const struct model *model = model_row(a, leader->model);
 		if (!model->mate || !draws_others(leader))
 			continue;

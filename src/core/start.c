@@ -19,21 +19,11 @@ static const double short_s = 3;         /* nothing counts as shorter */
 static const double bandwidth_free = 0.35; /* so little slows nobody */
 static const double backfill = 1.2;
 
-bool model_is_reservation(const struct model *model)
-{
-	return model->spec.flags & MODEL_RESERVATION;
-}
-
 double request_weight(const struct request *request)
 {
 	double weight = request->spec.weight_milli ? request->spec.weight_milli / 1000.0 : 1;
 
 	return weight * (double)class_weight(request->spec.priority);
-}
-
-double request_waited_s(const struct arbiter *a, const struct request *request)
-{
-	return habit_seconds(a->now - request->arrived_at);
 }
 
 void offer_put(struct offer *offers, uint32_t most, uint32_t *count, const struct offer *offer)
@@ -54,7 +44,7 @@ struct outlook start_coming(const struct arbiter *a)
 	struct outlook coming;
 
 	outlook_now(a, &coming);
-	INSTANCES_LIVE(a, i)
+	INSTANCES_APART(a, i)
 		if (i->state >= INSTANCE_STOPPING)
 			outlook_remove(&coming, i);
 	return coming;
@@ -64,7 +54,7 @@ bool start_full(const struct arbiter *a, bool projected, int64_t permille)
 {
 	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
 		int64_t used = a->unreclaimable[pool];
-		INSTANCES_LIVE(a, i) {
+		INSTANCES_APART(a, i) {
 			int64_t own = amount_in_pool(&i->own, pool);
 			int64_t base = amount_in_pool(&i->base, pool);
 			if (i->state >= INSTANCE_STOPPING)
@@ -80,7 +70,7 @@ bool start_full(const struct arbiter *a, bool projected, int64_t permille)
 
 bool start_leaving(const struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i)
+	INSTANCES_APART(a, i)
 		if (i->state >= INSTANCE_STOPPING)
 			return true;
 	return false;
@@ -89,14 +79,13 @@ bool start_leaving(const struct arbiter *a)
 /* Would one more active model slow all more than it does? */
 static bool is_crowded(const struct arbiter *a, const struct model *model, uint32_t priority)
 {
-	uint32_t pool = pace_pool(model);
-	double active = a->pace[pool].active, bandwidth = pace_bandwidth(model);
-	double most = pace_most(a, pool) + (priority == PRIORITY_INTERACTIVE ? INTERACTIVE_MORE : 0);
+	double active = a->pace[model->pool].active, bandwidth = pace_bandwidth(model);
 
-	if (model_is_reservation(model) || bandwidth <= bandwidth_free ||
+	if (active <= 0 || bandwidth <= bandwidth_free || model_is_reservation(model) ||
 	    instance_busy(model_instance(a, model)))
 		return false;
-	return active > 0 && active + bandwidth > most;
+	double most = pace_most(a, model->pool) + (priority == PRIORITY_INTERACTIVE ? INTERACTIVE_MORE : 0);
+	return active + bandwidth > most;
 }
 
 /* Inside a class whose turn it is, by key and then by conversation; between classes what is worth most. */
@@ -199,7 +188,7 @@ static uint32_t starts(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 	/* A first look: the weight and the age of its queue. Whom nobody may join starts nothing. */
 	INSTANCES_LIVE(a, instance) {
 		struct model *model = model_row(a, instance->model);
-		if (!place_wants_dispatch(a, model))
+		if (instance->state != INSTANCE_READY || !model->queue.count || !instance_has_slot(instance))
 			continue;
 		model->wait_reason = REASON_SLOTS;
 		if (is_crowded(a, model, PRIORITY_INTERACTIVE))

@@ -1,6 +1,7 @@
 #ifndef CORE_START_H
 #define CORE_START_H
 
+#include "core/habit.h"
 #include "core/place.h"
 
 /*
@@ -22,9 +23,12 @@ struct offer {
 /* Keep the best, so many at most, best first; equal ones stay as they came. */
 void offer_put(struct offer *offers, uint32_t most, uint32_t *count, const struct offer *offer);
 
+static inline double request_waited_s(const struct arbiter *a, const struct request *request)
+{
+	return habit_seconds(a->now - request->arrived_at);
+}
+
 double request_weight(const struct request *request);
-double request_waited_s(const struct arbiter *a, const struct request *request);
-bool model_is_reservation(const struct model *model);
 
 /* The account without those who leave. */
 struct outlook start_coming(const struct arbiter *a);

@@ -107,7 +107,6 @@ struct instance {
 	uint32_t measuring;     /* loads alone to be measured; until it was */
 	uint32_t complete;      /* the last measurement was */
 	uint32_t fresh;         /* measured since the last sample: `seen` is valid */
-	uint32_t seen_complete;
 	uint32_t seen_gone;
 	uint32_t released;      /* GONE: a sample showed its bytes back */
 	uint32_t ever_idle;     /* measured idle in this life: it taught the model's base */
@@ -115,7 +114,7 @@ struct instance {
 	uint32_t served;        /* requests dispatched to it so far */
 	uint32_t expects;       /* LOADING: requests its claim has room for */
 	uint32_t outside;       /* a server that we do not run: its load reads nothing */
-	uint32_t unused;
+	uint32_t apart_next, apart_prev; /* those that are not READY, in order of opening */
 	uint64_t sequence;
 	struct chain running;
 	int64_t opened_at;
@@ -193,6 +192,10 @@ struct model {
 	uint32_t decisions;     /* ever kept */
 	uint32_t learned_dirty;
 	uint32_t mate;          /* the next of its set, index + 1, in a ring; 0 = none */
+	uint32_t pool;          /* where it runs: that of most of its base */
+	uint32_t listed;        /* among all there ever were, those last asked for or served first */
+	uint32_t later, earlier; /* ... index + 1; 0 = none */
+	uint32_t worth_depth;   /* how much of its queue `worth` is of; 0 = to be weighed anew */
 	struct chain queue;     /* INFER and LOAD, by arrival */
 	struct chain unloads;   /* UNLOAD and STOP: done when it is gone */
 	int64_t due_at;
@@ -201,6 +204,8 @@ struct model {
 	int64_t last_load_us;
 	int64_t cached_bytes;       /* of its file, as told */
 	struct model_spec spec;
+	double look;                /* waits_weight over its load; 0 = to be reckoned anew */
+	double worth;               /* of loading it, but for its oldest request's age */
 	int64_t waits_weight;       /* sum of the class weights in its queue */
 	int64_t waits_arrival;      /* ... each times its arrival */
 	struct habit habit;
@@ -231,7 +236,9 @@ struct arbiter {
 	uint32_t instances_used;
 	uint32_t instances_free; /* first of the free list, index + 1 */
 	uint32_t instances_first, instances_last, instances_live; /* in order of opening */
+	uint32_t apart_first, apart_last; /* ... of these those that are not READY: few, and what has to be done is theirs */
 	uint32_t stirring_first, stirring_last;
+	uint32_t latest_first, latest_last; /* models, the last used first */
 	uint32_t dues;
 	uint32_t pressure;       /* enum pressure */
 	uint32_t shutdown;
@@ -246,6 +253,8 @@ struct arbiter {
 	uint32_t loads_waiting;  /* REQUEST_LOAD in queues */
 	uint32_t unloads_waiting;
 	uint32_t outside;        /* models whose server we do not run */
+	uint32_t reservations;   /* models that stand for another program's use */
+	uint32_t kept_ever;      /* an engine told that it holds conversations */
 	uint32_t unused;
 	uint32_t settled;        /* this step has decided all; what is left is to tell */
 	uint32_t learned_dirty;
@@ -271,10 +280,18 @@ struct arbiter {
 	int64_t unreclaimable[POOLS_MAX];
 	int64_t foreign_least[POOLS_MAX];
 	int64_t view_foreign[VIEWS_MAX];
+	int64_t foreign[POOLS_MAX]; /* of the last sample: unreclaimable without what is ours */
 	struct amount held;      /* sum over live instances of what each holds */
 	struct amount own;       /* sum over live instances of what is theirs */
+	double variance[POOLS_MAX]; /* sum over live instances of their sigma, squared; unless it is stale */
+	uint32_t variance_stale;
+	uint32_t unused_variance;
 
 	/* habits */
+	int64_t ratios;          /* sum over measured models of their ratio, in 2^-32; and of its square */
+	int64_t ratios_squared;
+	uint32_t ratios_known;   /* so many models */
+	uint32_t unused_ratios;
 	double ratio_mean;       /* prior of a model that was never measured; 0 = none yet */
 	double ratio_variance;
 	double foreign_variance[POOLS_MAX];
@@ -374,5 +391,10 @@ static inline struct request *request_link(const struct arbiter *a, uint32_t lin
 #define INSTANCES_LIVE(a, row)                                                                   \
 	for (struct instance *row = instance_link(a, (a)->instances_first); row;                 \
 	     row = instance_link(a, row->next))
+
+/* Those that load, drain or end. Who becomes READY meanwhile leaves the list. */
+#define INSTANCES_APART(a, row)                                                                  \
+	for (struct instance *row = instance_link(a, (a)->apart_first); row;                     \
+	     row = instance_link(a, row->apart_next))
 
 #endif

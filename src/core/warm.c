@@ -2,10 +2,16 @@
 
 #include "core/habit.h"
 #include "core/ledger.h"
+#include "core/model.h"
 #include "core/outbox.h"
 #include "core/policy.h"
 
-enum { WISHES_MAX = 12, COOLS_MAX = 4, RAM = 0 };
+enum {
+	WISHES_MAX = 12,
+	LOOKS_MAX = 96, /* cold ones that are looked at, those last used first: who was not asked for long is little wanted */
+	COOLS_MAX = 4,
+	RAM = 0,
+};
 
 struct wish {
 	struct model *model;
@@ -19,18 +25,24 @@ static double value_of(const struct arbiter *a, const struct model *model)
 	return model->queue.count ? value + 100 : value;
 }
 
+static bool more_wanted(const struct wish *x, const struct wish *y)
+{
+	return x->value != y->value ? x->value > y->value : x->model < y->model;
+}
+
 /* The most wanted of the cold ones, best first. */
 static uint32_t wishes_of(const struct arbiter *a, struct wish *wishes)
 {
-	uint32_t count = 0;
+	uint32_t count = 0, looks = 0;
 
-	for (uint32_t m = 0; m < a->models_used; m++) {
-		struct model *model = model_row(a, m);
+	MODELS_LATEST(a, model) {
 		if (!model->present || model->instance || model->spec.file_bytes == 0)
 			continue;
+		if (looks++ == LOOKS_MAX)
+			break;
 		struct wish wish = { model, value_of(a, model) };
 		uint32_t at = count < WISHES_MAX ? count++ : WISHES_MAX;
-		while (at > 0 && wish.value > wishes[at - 1].value) {
+		while (at > 0 && more_wanted(&wish, &wishes[at - 1])) {
 			if (at < WISHES_MAX)
 				wishes[at] = wishes[at - 1];
 			at--;

@@ -33,7 +33,7 @@ static bool purge(struct arbiter *a)
 
 static bool cut(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (!i->cut || !i->running.count)
 			continue;
 		request_cancel(a, request_link(a, i->running.first), (enum fail)i->cut);
@@ -66,7 +66,7 @@ static bool expire(struct arbiter *a)
 
 static bool release(struct arbiter *a)
 {
-	INSTANCES_LIVE(a, i) {
+	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_GONE || !i->released)
 			continue;
 		struct model *model = model_row(a, i->model);
@@ -147,6 +147,7 @@ static bool serve(struct arbiter *a)
 
 static bool settle(struct arbiter *a)
 {
+	ledger_settle(a);
 	return purge(a) || cut(a) || expire(a) || release(a) || finish_unloads(a) ||
 	       control_shut(a) || control_relieve(a) || control_stop_drained(a) || set_follow(a) ||
 	       place_attach(a) || serve(a) || warm_files(a);
