@@ -1,6 +1,7 @@
 #include "app/sampler.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -8,7 +9,7 @@
 #include "probe/nvml.h"
 
 enum {
-	RELEASE_FIRST_MS = 1,
+	RELEASE_SECOND_MS = 1, /* the first comes at once */
 	RELEASE_LAST_MS = 50,
 	MOVING_MS = 200,
 	STEADY_MS = 1000,
@@ -19,7 +20,12 @@ enum {
 
 struct sampler {
 	uv_timer_t timer;
-	uv_work_t work;
+	uv_async_t back;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t news;
+	bool wanted; /* of the thread: a sample; under the lock */
+	bool ends;   /* of the thread: to return; under the lock */
 	struct sampler_events events;
 	const char *root;
 	enum sampler_pace pace;
@@ -30,13 +36,14 @@ struct sampler {
 	bool closing;
 	bool find_again; /* asked for by the loop */
 	bool finding;    /* with the sample in flight */
+	bool releasing;  /* the same */
 	uint32_t count;
 	int code;
 	struct err err;
 	struct sampler_owner owners[SAMPLE_OWNERS_MAX];
 	struct sample sample;
 	struct topology topology;
-	uint32_t until_topology;  /* samples */
+	uint32_t until_topology; /* samples */
 	uint32_t until_all;
 };
 
@@ -56,31 +63,44 @@ static void keep_nvml(struct sampler *sampler)
 	}
 }
 
-static void read_sample(uv_work_t *work)
+/* What cannot be found now is what was there before. */
+static void find(struct sampler *sampler)
 {
-	struct sampler *sampler = work->data;
+	struct topology *found = xcalloc(1, sizeof(*found));
+	struct err ignored;
+	bool there = topology_find(sampler->root, found, &ignored) == 0;
+
+	found->nvml = sampler->topology.nvml;
+	if (there)
+		sampler->topology = *found;
+	free(found);
+}
+
+/* Where there are no devices it is only shown. */
+static bool is_topology_due(struct sampler *sampler)
+{
+	if (sampler->topology.devices > 0)
+		return true;
+	if (sampler->until_topology > 0)
+		sampler->until_topology--;
+	return sampler->until_topology == 0 && !sampler->releasing;
+}
+
+static void read_sample(struct sampler *sampler)
+{
 	struct err ignored;
 
-	/* What cannot be found now is what was there before. */
-	if (sampler->finding) {
-		struct topology *found = xcalloc(1, sizeof(*found));
-		bool there = topology_find(sampler->root, found, &ignored) == 0;
-		found->nvml = sampler->topology.nvml;
-		if (there)
-			sampler->topology = *found;
-		free(found);
-	}
+	if (sampler->finding)
+		find(sampler);
 	sampler->sample.topology = &sampler->topology;
 	sampler->code = sample_read(sampler->root, &sampler->sample, &sampler->err);
 	sampler->sample.topology = NULL;
 	if (sampler->code < 0)
 		return;
 	keep_nvml(sampler);
-	if (sampler->topology.devices == 0 && sampler->until_topology > 0) {
-		sampler->until_topology--;
+	if (!is_topology_due(sampler))
 		return;
-	}
-	sampler->until_topology = TOPOLOGY_EVERY - 1;
+	sampler->until_topology = TOPOLOGY_EVERY;
 	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
 	/* Where it matters a failure is the sample's failure. */
 	int code = topology_read(sampler->root, &sampler->topology,
@@ -92,26 +112,71 @@ static void read_sample(uv_work_t *work)
 		sampler->sample.unreclaimable_bytes = sampler->topology.pool[0].unreclaimable_bytes;
 }
 
+/* All but `wanted` and `ends` is the thread's while a sample is in flight, and the loop's else. */
+static void *run(void *arg)
+{
+	struct sampler *sampler = arg;
+
+	for (;;) {
+		pthread_mutex_lock(&sampler->lock);
+		while (!sampler->wanted && !sampler->ends)
+			pthread_cond_wait(&sampler->news, &sampler->lock);
+		bool ends = sampler->ends;
+		sampler->wanted = false;
+		pthread_mutex_unlock(&sampler->lock);
+		if (ends)
+			return NULL;
+		read_sample(sampler);
+		uv_async_send(&sampler->back);
+	}
+}
+
+static void tell_thread(struct sampler *sampler, bool *what)
+{
+	pthread_mutex_lock(&sampler->lock);
+	*what = true;
+	pthread_cond_signal(&sampler->news);
+	pthread_mutex_unlock(&sampler->lock);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
 	struct sampler *sampler = handle->data;
 
 	nvml_close(sampler->topology.nvml);
+	pthread_cond_destroy(&sampler->news);
+	pthread_mutex_destroy(&sampler->lock);
 	free(sampler);
+}
+
+static void on_back_closed(uv_handle_t *handle)
+{
+	struct sampler *sampler = handle->data;
+
+	uv_close((uv_handle_t *)&sampler->timer, on_timer_closed);
+}
+
+/* The thread waits for work, so it is back at once. */
+static void finish(struct sampler *sampler)
+{
+	tell_thread(sampler, &sampler->ends);
+	pthread_join(sampler->thread, NULL);
+	uv_close((uv_handle_t *)&sampler->back, on_back_closed);
 }
 
 static void arm(struct sampler *sampler);
 
-static void after_sample(uv_work_t *work, int status)
+static void on_back(uv_async_t *back)
 {
-	struct sampler *sampler = work->data;
+	struct sampler *sampler = back->data;
 
+	assert(sampler->in_flight);
 	sampler->in_flight = false;
 	if (sampler->closing) {
-		uv_close((uv_handle_t *)&sampler->timer, on_timer_closed);
+		finish(sampler);
 		return;
 	}
-	if (status == 0 && sampler->code == 0)
+	if (sampler->code == 0)
 		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, &sampler->topology, sampler->owners,
 		                          sampler->count);
 	else
@@ -128,17 +193,14 @@ static void begin(struct sampler *sampler)
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)
 		sampler->sample.owner[i] = sampler->owners[i].owner;
-	/* Engines have the processes that they had; at an end it matters that none is left. */
-	sampler->sample.quick = sampler->pace != PACE_RELEASE && sampler->until_all > 0;
+	/* Engines have the processes that they had. */
+	sampler->releasing = sampler->pace == PACE_RELEASE;
+	sampler->sample.quick = sampler->until_all > 0;
 	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;
 	sampler->in_flight = true;
-	sampler->work.data = sampler;
-	if (uv_queue_work(sampler->timer.loop, &sampler->work, read_sample, after_sample) != 0) {
-		sampler->in_flight = false;
-		arm(sampler);
-	}
+	tell_thread(sampler, &sampler->wanted);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -159,7 +221,8 @@ static uint64_t pace_ms(struct sampler *sampler)
 		break;
 	}
 	uint32_t ms = sampler->release_ms;
-	sampler->release_ms = ms * 2 < RELEASE_LAST_MS ? ms * 2 : RELEASE_LAST_MS;
+	uint32_t next_ms = ms ? ms * 2 : RELEASE_SECOND_MS;
+	sampler->release_ms = next_ms < RELEASE_LAST_MS ? next_ms : RELEASE_LAST_MS;
 	return ms;
 }
 
@@ -189,10 +252,16 @@ struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct topo
 	sampler->root = root;
 	sampler->topology = *topology;
 	sampler->pace = PACE_EMPTY;
-	sampler->release_ms = RELEASE_FIRST_MS;
 	sampler->most_ms = UINT32_MAX;
+	pthread_mutex_init(&sampler->lock, NULL);
+	pthread_cond_init(&sampler->news, NULL);
 	uv_timer_init(loop, &sampler->timer);
-	sampler->timer.data = sampler;
+	uv_async_init(loop, &sampler->back, on_back);
+	sampler->timer.data = sampler->back.data = sampler;
+	if (pthread_create(&sampler->thread, NULL, run, sampler) != 0) {
+		uv_close((uv_handle_t *)&sampler->back, on_back_closed);
+		return NULL;
+	}
 	begin(sampler);
 	return sampler;
 }
@@ -203,7 +272,7 @@ void sampler_pace(struct sampler *sampler, enum sampler_pace pace)
 
 	sampler->pace = pace;
 	if (pace == PACE_RELEASE)
-		sampler->release_ms = RELEASE_FIRST_MS;
+		sampler->release_ms = 0;
 	if (!faster)
 		return;
 	sampler->again = sampler->in_flight;
@@ -229,8 +298,10 @@ void sampler_now(struct sampler *sampler)
 
 void sampler_close(struct sampler *sampler)
 {
+	if (!sampler)
+		return;
 	sampler->closing = true;
 	uv_timer_stop(&sampler->timer);
 	if (!sampler->in_flight)
-		uv_close((uv_handle_t *)&sampler->timer, on_timer_closed);
+		finish(sampler);
 }

@@ -11,15 +11,18 @@
 /*
  * sampler - when the machine is read.
  *
- * Reading /proc blocks, so each sample runs on libuv's pool and comes back on
- * the loop; there is never more than one in flight. The pace follows the need:
- * 10 s while nothing is loaded, 1 s while something is, 200 ms while a load or
- * an unload is in flight, and after an engine's end at 1, 2, 4 ... 50 ms until
- * its bytes were seen to come back, because the next load waits for exactly
- * that. But for ends, all processes are looked at with every fifth sample, else
- * those that were found to be engines'. Where memory is short it is read oftener
- * (sampler_within). The topology is read along: with every sample where a GPU holds
- * memory, else with every tenth, for its views are only shown.
+ * Reading /proc blocks, so a thread of its own does it and the sample comes back on
+ * the loop; there is never more than one in flight. It is no worker of libuv's pool,
+ * where files on a disk that hangs are read too: memory runs out meanwhile as well.
+ *
+ * The pace follows the need: 10 s while nothing is loaded, 1 s while something is,
+ * 200 ms while a load or an unload is in flight, and from an engine's end on at 0, 1,
+ * 2, 4 ... 50 ms until its bytes were seen to come back, because the next load waits
+ * for exactly that. All processes are looked at with every fifth sample, else those
+ * that were found to be engines'; also at an end, for of that the keeper knows that
+ * nobody is left. Where memory is short it is read oftener (sampler_within). The topology
+ * is read along: with every sample where a GPU holds memory, else with every tenth, for
+ * its views are only shown, and not while a release is awaited.
  */
 struct sampler;
 struct uv_loop_s;
@@ -48,7 +51,7 @@ struct sampler_events {
 	void (*on_failed)(void *ctx, const char *text);
 };
 
-/* `topology` is copied: how it was found. */
+/* `topology` is copied: how it was found. NULL where no thread is to be had. */
 struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const struct topology *topology,
                             const struct sampler_events *events);
 /* Change the pace; a faster one takes effect at once, PACE_RELEASE starts its ladder anew. */
@@ -59,7 +62,7 @@ void sampler_within(struct sampler *sampler, uint32_t ms);
 void sampler_find_again(struct sampler *sampler);
 /* One more at once. */
 void sampler_now(struct sampler *sampler);
-/* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). */
+/* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). NULL is ignored. */
 void sampler_close(struct sampler *sampler);
 
 #endif

@@ -424,6 +424,8 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	struct sampler_events sampler;
 	shell_sampler_events(shell, &sampler);
 	shell->sampler = sampler_new(&shell->loop, "", &shell->topology, &sampler);
+	if (!shell->sampler)
+		return err_set(err, -EAGAIN, "no thread is to be had that reads the machine");
 	shell_look_outside(shell);
 	say_hello(shell);
 	return 0;

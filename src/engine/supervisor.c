@@ -165,7 +165,8 @@ static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct
 		.killed = instance->killed,
 		.before = instance->oom,
 	};
-	cgroup_read_oom("", &supervisor->mounts, &facts.now);
+	if (!instance->asked) /* nobody asks why, and a load may wait for it */
+		cgroup_read_oom("", &supervisor->mounts, &facts.now);
 	ending_judge(&facts, &instance->ending);
 	explain_one_kill(supervisor, instance);
 	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);

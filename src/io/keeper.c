@@ -49,7 +49,7 @@ struct keeper {
 	int socket;           /* -1: the keeper is dead and not yet replaced */
 	bool reaped;          /* the dead keeper's own exit was taken */
 	bool closing;
-	int nice;             /* as we began: what a later keeper and its engines run at */
+	int nice;             /* as we began: what engines run at */
 	uv_loop_t *loop;      /* NULL until attached */
 	uv_poll_t *poll;
 	uv_timer_t *mending;
@@ -71,10 +71,8 @@ static int start(struct keeper *keeper, struct err *err)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid_t pid = fork();
 	int error = errno;
-	if (pid == 0) {
-		setpriority(PRIO_PROCESS, 0, keeper->nice);
-		keeper_main(ends[1]);
-	}
+	if (pid == 0)
+		keeper_main(ends[1], keeper->nice);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	close(ends[1]);
 	if (pid < 0) {
@@ -171,6 +169,16 @@ static void failed(struct keeper *keeper, struct child *child, int error, const 
 	keeper->events.on_failed(keeper->events.ctx, id, error, what);
 }
 
+static void gone(struct keeper *keeper, uint64_t id)
+{
+	struct child *child = child_by_id(keeper, id);
+
+	if (!child || keeper->closing)
+		return;
+	child_free(child);
+	keeper->events.on_gone(keeper->events.ctx, id);
+}
+
 static void handle_report(struct keeper *keeper, struct keeper_report *report, int fd)
 {
 	const struct keeper_events *events = &keeper->events;
@@ -198,10 +206,11 @@ static void handle_report(struct keeper *keeper, struct keeper_report *report, i
 	case KEEPER_ENDED:
 		child->ended = true;
 		events->on_ended(events->ctx, child->id, report->status, &report->usage);
+		if (report->gone)
+			gone(keeper, report->spawn_id);
 		break;
 	case KEEPER_GONE:
-		child_free(child);
-		events->on_gone(events->ctx, report->spawn_id);
+		gone(keeper, report->spawn_id);
 		break;
 	case KEEPER_SPAWN:
 	case KEEPER_SIGNAL:

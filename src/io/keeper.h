@@ -23,6 +23,9 @@
  * daemon's children; they are killed, reported as ended, and a new keeper starts.
  * For that, the daemon must have no other children than the keeper.
  *
+ * The keeper runs ahead of its engines, as far as it may; they run at the priority
+ * that the caller had when it forked the first keeper.
+ *
  * Life cycle
  *
  *   1. keeper_fork()    first thing in main(): no thread, no library state yet

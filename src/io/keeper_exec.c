@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -112,6 +113,7 @@ static _Noreturn void become(const struct keeper_launch *launch, int refusal_fd,
 		_exit(126);
 	syscall(SYS_close_range, REFUSAL_FD + 1, ~0U, 0); /* before 5.9 close-on-exec does it */
 	set_oom_score(launch->oom_score_adj);
+	setpriority(PRIO_PROCESS, 0, launch->nice);
 	if (chdir(launch->directory) < 0)
 		refuse(errno, "chdir ", launch->directory);
 	reset_signals();

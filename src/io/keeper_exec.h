@@ -21,6 +21,7 @@ struct keeper_launch {
 	const char *directory;
 	const char *cgroup;            /* "" = none */
 	int oom_score_adj;
+	int nice;
 	int log_fd;                    /* -1: /dev/null */
 };
 

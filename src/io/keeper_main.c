@@ -26,7 +26,7 @@
 #include "io/keeper_proc.h"
 #include "io/keeper_proto.h"
 
-enum { SOCKET_FD = 3, CHILDREN_MAX = 4096, SWEEP_AGAIN_MS = 50, TAG_BYTES = 64 };
+enum { SOCKET_FD = 3, CHILDREN_MAX = 4096, SWEEP_AGAIN_MS = 50, TAG_BYTES = 64, NICE_AHEAD = 10 };
 
 enum spawn_state {
 	SPAWN_FREE,
@@ -40,11 +40,15 @@ struct spawn {
 	pid_t pid;
 	int refusal_fd;
 	bool survived; /* by the last sweep: somebody of it was still there */
+	bool untold;   /* it ended, the daemon does not know yet */
+	int status;
+	struct rusage usage;
 	uint64_t id;
 };
 
 struct loop {
 	pid_t self;
+	int engines_nice;
 	int signal_fd;
 	size_t used; /* spawns beyond this were never used */
 	struct spawn spawns[KEEPER_SPAWNS_MAX];
@@ -140,6 +144,7 @@ static void handle_spawn(struct loop *loop, const struct keeper_request *request
 	launch->directory = next_text(&at);
 	launch->cgroup = next_text(&at);
 	launch->oom_score_adj = request->oom_score_adj;
+	launch->nice = loop->engines_nice;
 	launch->log_fd = log_fd;
 
 	pid_t pid = keeper_start(launch, &pidfd, &spawn->refusal_fd);
@@ -193,22 +198,19 @@ static void handle_signal(struct loop *loop, const struct keeper_request *reques
 		kill(spawn->pid, request->signal_number);
 }
 
+/* The next sweep tells of it, together with whether somebody else is left: one message wakes the daemon once. */
 static void end_of_leader(struct spawn *spawn)
 {
-	struct keeper_report message = {
-		.type = KEEPER_ENDED, .spawn_id = spawn->id, .pid = spawn->pid
-	};
-
 	if (spawn->state == SPAWN_STARTING)
 		handle_verdict(spawn);
 	bool was_engine = spawn->state == SPAWN_RUNNING;
 
 	/* While it is not reaped its group's number cannot be given to others. */
 	kill(-spawn->pid, SIGKILL);
-	wait4(spawn->pid, &message.status, 0, &message.usage);
+	wait4(spawn->pid, &spawn->status, 0, &spawn->usage);
 	if (!was_engine)
 		return;
-	report(&message, -1);
+	spawn->untold = true;
 	spawn->state = SPAWN_ENDED;
 }
 
@@ -250,7 +252,25 @@ static ssize_t list_children(struct loop *loop)
 	return count >= 0 ? count : keeper_children_by_scan(loop->children, CHILDREN_MAX);
 }
 
-/* Kill what ended engines left behind; tell of those that left nothing more. */
+static void tell_of_ended(struct spawn *spawn, bool gone)
+{
+	struct keeper_report message = { .type = KEEPER_GONE, .spawn_id = spawn->id };
+
+	if (spawn->untold) {
+		message.type = KEEPER_ENDED;
+		message.pid = spawn->pid;
+		message.status = spawn->status;
+		message.gone = gone;
+		message.usage = spawn->usage;
+	}
+	if (spawn->untold || gone)
+		report(&message, -1);
+	spawn->untold = false;
+	if (gone)
+		spawn->state = SPAWN_FREE;
+}
+
+/* Kill what ended engines left behind; tell of the ends, and of those that left nothing more. */
 static void sweep(struct loop *loop)
 {
 	bool any_ended = false;
@@ -285,11 +305,8 @@ static void sweep(struct loop *loop)
 	}
 	for (size_t i = 0; i < loop->used; i++) {
 		struct spawn *spawn = &loop->spawns[i];
-		if (spawn->state != SPAWN_ENDED || spawn->survived || hidden)
-			continue;
-		struct keeper_report message = { .type = KEEPER_GONE, .spawn_id = spawn->id };
-		report(&message, -1);
-		spawn->state = SPAWN_FREE;
+		if (spawn->state == SPAWN_ENDED)
+			tell_of_ended(spawn, !spawn->survived && !hidden);
 	}
 }
 
@@ -379,7 +396,7 @@ static void let_go_of_files(int socket)
 			close(fd);
 }
 
-_Noreturn void keeper_main(int socket)
+_Noreturn void keeper_main(int socket, int engines_nice)
 {
 	struct loop loop; /* its tables are bounded by `used`, so most of it stays untouched */
 	struct sigaction standard = { .sa_handler = SIG_DFL };
@@ -398,7 +415,10 @@ _Noreturn void keeper_main(int socket)
 	if (chdir("/") < 0)
 		_exit(1);
 
+	setpriority(PRIO_PROCESS, 0, engines_nice - NICE_AHEAD);
+
 	loop.self = getpid();
+	loop.engines_nice = engines_nice;
 	loop.used = 0;
 	sigemptyset(&deaths);
 	sigaddset(&deaths, SIGCHLD);

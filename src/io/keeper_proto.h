@@ -42,6 +42,7 @@ struct keeper_report {
 	int32_t pid;
 	uint64_t spawn_id;
 	int32_t status; /* wait status with ENDED, errno with FAILED */
+	uint32_t gone;  /* with ENDED: nobody else was left; no KEEPER_GONE follows */
 	char what[KEEPER_WHAT_BYTES];
 	struct rusage usage;
 };
@@ -55,7 +56,11 @@ int keeper_send(int socket, const void *message, size_t bytes, int fd, int flags
  */
 ssize_t keeper_receive(int socket, void *message, size_t bytes, int *out_fd, int flags);
 
-/* The life of the keeper process: serves `socket` until its other end closes, then ends. */
-_Noreturn void keeper_main(int socket);
+/*
+ * The life of the keeper process: serves `socket` until its other end closes, then
+ * ends. Its engines run at the priority `engines_nice`, itself as far ahead of them as
+ * it may: the next load waits for its word that one has ended.
+ */
+_Noreturn void keeper_main(int socket, int engines_nice);
 
 #endif

@@ -138,7 +138,7 @@ static int64_t average_of(struct str line)
 	return lines_number(rest, &part, NULL) ? whole * 100 + part : -1;
 }
 
-static void read_pressure(const char *root, struct sample *sample)
+static void read_stalls(const char *root, struct sample *sample)
 {
 	struct lines lines;
 	struct str line;
@@ -184,10 +184,14 @@ static bool is_on_battery(const char *root)
 	return battery && !mains;
 }
 
-void machine_read_rest(const char *root, struct sample *sample)
+void machine_read_pressure(const char *root, struct sample *sample)
+{
+	read_vmstat(root, sample);
+	read_stalls(root, sample);
+}
+
+void machine_read_slow(const char *root, struct sample *sample)
 {
 	sample->on_battery = is_on_battery(root);
 	sample->high_watermark_bytes = read_high_watermarks(root);
-	read_vmstat(root, sample);
-	read_pressure(root, sample);
 }

@@ -10,8 +10,11 @@
 /* MemTotal, MemAvailable, MemFree and swap of /proc/meminfo. -EBADMSG where they make no sense. */
 int machine_read_memory(const char *root, struct sample *sample, struct err *err);
 
-/* High watermarks, pressure, OOM kills: what is missing is 0, or -1 for pressure. */
-void machine_read_rest(const char *root, struct sample *sample);
+/* Counters of trouble and PSI: what is missing is 0, or -1 for PSI. */
+void machine_read_pressure(const char *root, struct sample *sample);
+
+/* What hardly changes: high watermarks, the source of power. */
+void machine_read_slow(const char *root, struct sample *sample);
 
 /* Of the machine recorded in `root`, or of this one. */
 int64_t machine_page_bytes(const char *root);

@@ -145,24 +145,34 @@ static int look_at_all(const struct pass *pass, struct err *err)
 		return err_set(err, -errno, "%s: %s", path, strerror(errno));
 	seen->count = 0;
 	seen->whole = true;
-	seen->owners = pass->sample->owners;
-	for (uint32_t i = 0; i < pass->sample->owners; i++)
-		seen->pgid[i] = pass->sample->owner[i].pgid;
 	while ((entry = readdir(folder)))
 		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX)
 			look_at(pass, (pid_t)pid, seen);
 	closedir(folder);
+	seen->owners = 0;
+	for (uint32_t i = 0; i < pass->sample->owners; i++)
+		if (pass->sample->owner[i].processes > 0)
+			seen->pgid[seen->owners++] = pass->sample->owner[i].pgid;
 	return 0;
 }
 
+static bool was_looked_for(const struct sample_seen *seen, const struct sample_owner *owner)
+{
+	if (owner->pid > 0 || owner->cgroup)
+		return false; /* who came to it since is not known */
+	for (uint32_t i = 0; i < seen->owners && owner->pgid > 0; i++)
+		if (seen->pgid[i] == owner->pgid)
+			return true;
+	return owner->pgid <= 0; /* it has ended */
+}
+
+/* Others may have come or gone since. */
 static bool may_be_quick(const struct sample *sample)
 {
-	const struct sample_seen *seen = &sample->seen;
-
-	if (!sample->quick || !seen->whole || seen->owners != sample->owners)
+	if (!sample->quick || !sample->seen.whole)
 		return false;
 	for (uint32_t i = 0; i < sample->owners; i++)
-		if (seen->pgid[i] != sample->owner[i].pgid || sample->owner[i].pgid <= 0)
+		if (!was_looked_for(&sample->seen, &sample->owner[i]))
 			return false;
 	return true;
 }
@@ -245,7 +255,9 @@ int sample_read(const char *root, struct sample *sample, struct err *err)
 	if (rc == 0 && torn)
 		rc = read_once(root, sample, mounts, &torn, err);
 	if (rc == 0) {
-		machine_read_rest(root, sample);
+		machine_read_pressure(root, sample);
+		if (!sample->quick)
+			machine_read_slow(root, sample);
 		cgroup_read_limit(root, mounts, sample);
 		sample->cgroup_hard_bytes += sample->hot_file_bytes;
 		/* si_mem_available() calls mapped weights available; for us they are not. */

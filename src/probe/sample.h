@@ -49,13 +49,13 @@ struct sample_seen {
 	pid_t pid[SAMPLE_SEEN_MAX];
 	uint32_t count;
 	bool whole;                      /* all of them are in it */
-	pid_t pgid[SAMPLE_OWNERS_MAX];   /* whose they were */
+	pid_t pgid[SAMPLE_OWNERS_MAX];   /* whose they were: of owners that had any */
 	uint32_t owners;
 };
 
 struct sample {
 	/* asked */
-	bool quick;               /* look at those alone that were seen before, where the owners are the same */
+	bool quick;               /* look at those alone that were seen before, where all owners were; leave the rest */
 	struct sample_seen seen;  /* kept from one sample to the next */
 	const struct topology *topology; /* whose GPUs are looked at; NULL = none */
 	/* answered */

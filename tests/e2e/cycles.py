@@ -67,6 +67,19 @@ def group_bytes():
     return int(next(line.split()[1] for line in text.splitlines() if line.startswith("anon ")))
 
 
+COUNTED = ("AnonPages", "Shmem", "SReclaimable", "SUnreclaim", "KernelStack", "PageTables", "Percpu", "VmallocUsed")
+
+
+def by_owner(daemon):
+    """Bytes of what the machine's use is made of, and of those who could be the ones that grow."""
+    def field(path, name):
+        with open(path) as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":")), 0)
+    return {**{name: field("/proc/meminfo", name) for name in COUNTED},
+            "daemon": field(f"/proc/{daemon.process.pid}/status", "RssAnon"),
+            "test": field("/proc/self/status", "RssAnon")}
+
+
 def use(daemon, names):
     for name in names:
         if name == "embed":
@@ -89,7 +102,7 @@ def cycle(daemon, names):
         wait_for("its release", lambda n=name: state(daemon, n) == "unloaded", 60)
     rows = decisions(daemon, "released")[before:] or decisions(daemon, "released")[-len(names):]
     return {"empty": empty, "change": full - empty, "attributed": measured, "error": measured - (full - empty),
-            "release_ms": sorted(row["wait_ms"] for row in rows), "group": group_bytes()}
+            "release_ms": sorted(row["wait_ms"] for row in rows), "group": group_bytes(), "by": by_owner(daemon)}
 
 
 GROUP = pathlib.Path("/sys/fs/cgroup/cycles")
@@ -120,6 +133,8 @@ def judge(rows):
             levels[f"{what}_slope_kib"] = round(change / 1024, 1)
             levels[f"{what}_slope_error_kib"] = round(error / 1024, 1)
             levels[f"{what}_still"] = abs(change) <= 2 * error or abs(change) < 64 * MIB / 1000
+        levels["by_slope_kib"] = {name: [round(value / 1024, 1) for value in slope([row["by"][name] for row in kept])]
+                                  for name in kept[0]["by"]}
     return levels
 
 

@@ -415,6 +415,42 @@ static void a_dead_keeper_is_replaced_and_its_engines_end(void **state)
 	close(ends[0]);
 }
 
+/* A load waits for the keeper's word of an end; engines are no more important for it. */
+static void the_keeper_goes_first_and_its_engines_do_not(void **state)
+{
+	struct bench *bench = *state;
+	int ours = getpriority(PRIO_PROCESS, 0);
+	bool may = ours > -20 && setpriority(PRIO_PROCESS, 0, ours - 1) == 0;
+
+	setpriority(PRIO_PROCESS, 0, ours);
+	spawn(bench, 0, ARGV("sleep", "1000"));
+	wait_for(bench, &bench->seen[0].spawned, 1);
+	int keepers = getpriority(PRIO_PROCESS, (id_t)keeper_pid(bench->keeper));
+	assert_true(may ? keepers < ours : keepers == ours);
+	assert_int_equal(getpriority(PRIO_PROCESS, (id_t)bench->seen[0].pid), ours);
+	setpriority(PRIO_PROCESS, 0, ours - 5); /* as a daemon does that began by forking its keeper */
+	kill(keeper_pid(bench->keeper), SIGKILL);
+	wait_for(bench, &bench->restarts, 1);
+	spawn(bench, 1, ARGV("sleep", "1000"));
+	wait_for(bench, &bench->seen[1].spawned, 1);
+	assert_int_equal(getpriority(PRIO_PROCESS, (id_t)bench->seen[1].pid), ours);
+	setpriority(PRIO_PROCESS, 0, ours);
+}
+
+/* One message and one turn of the loop for both; two only where somebody was left. */
+static void an_end_that_leaves_nobody_is_told_as_one(void **state)
+{
+	struct bench *bench = *state;
+
+	spawn(bench, 0, ARGV("true"));
+	wait_for(bench, &bench->seen[0].ended, 1);
+	assert_int_equal(bench->seen[0].gone, 1);
+	spawn(bench, 1, ARGV("sh", "-c", "setsid sleep 1000 & exit 3"));
+	wait_for(bench, &bench->seen[1].ended, 1);
+	assert_int_equal(WEXITSTATUS(bench->seen[1].wait_status), 3);
+	wait_for(bench, &bench->seen[1].gone, 1);
+}
+
 static void signals_of_the_terminal_leave_the_keeper_alone(void **state)
 {
 	struct bench *bench = *state;
@@ -538,6 +574,8 @@ int main(void)
 		BENCH_TEST(two_hundred_spawns_leak_no_descriptor),
 		BENCH_TEST(what_is_too_long_is_refused),
 		BENCH_TEST(a_dead_keeper_is_replaced_and_its_engines_end),
+		BENCH_TEST(the_keeper_goes_first_and_its_engines_do_not),
+		BENCH_TEST(an_end_that_leaves_nobody_is_told_as_one),
 		BENCH_TEST(signals_of_the_terminal_leave_the_keeper_alone),
 		cmocka_unit_test(a_killed_daemon_leaves_no_orphan),
 	};

@@ -120,28 +120,63 @@ static void a_machine_without_files_is_an_error(void **state)
 	assert_non_null(strstr(err.text, "meminfo"));
 }
 
-/* Those that were seen, as long as they are the same owners'. */
+static void read_hybrid(struct sample *sample)
+{
+	struct err err = { 0 };
+
+	assert_int_equal(sample_read(tree("hybrid"), sample, &err), 0);
+}
+
+/* At an engine's end too: whose release is awaited comes first then, and the others are fewer. */
 static void a_quick_look_finds_the_same(void **state)
 {
 	static struct sample sample, first;
-	struct err err = { 0 };
 
 	(void)state;
 	sample = asked_of_hybrid();
+	sample.owners = 2;
+	sample.owner[0].cgroup = NULL;
 	sample.quick = true; /* nothing was seen yet: all are looked at */
-	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	read_hybrid(&sample);
 	first = sample;
 	assert_true(sample.seen.count > 0 && sample.seen.whole);
-	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	read_hybrid(&sample);
 	for (uint32_t i = 0; i < sample.owners; i++) {
 		assert_int_equal(sample.owner[i].own_bytes, first.owner[i].own_bytes);
 		assert_int_equal(sample.owner[i].processes, first.owner[i].processes);
 	}
+	sample.owner[0] = (struct sample_owner){ 0 };
+	read_hybrid(&sample);
+	assert_int_equal(sample.owner[0].processes, 0);
+	assert_int_equal(sample.owner[1].processes, 1);
 	sample.seen.count = 0; /* it does look there alone */
-	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
-	sample.owner[0].pgid++;
-	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
-	assert_int_equal(sample.seen.pgid[0], sample.owner[0].pgid);
+	read_hybrid(&sample);
+	assert_int_equal(sample.owner[1].processes, 0);
+}
+
+static void one_who_was_not_looked_for_is_looked_for_among_all(void **state)
+{
+	static struct sample sample;
+
+	(void)state;
+	sample = asked_of_hybrid();
+	sample.owners = 2;
+	sample.owner[0].cgroup = NULL;
+	sample.quick = true;
+	read_hybrid(&sample);
+	sample.seen.count = 0;
+	sample.owner[0].cgroup = "engine-1"; /* who came into it since is not known */
+	read_hybrid(&sample);
+	assert_int_equal(sample.owner[0].processes, 3);
+	sample.owner[0].cgroup = NULL;
+	sample.seen.count = sample.seen.owners = 0;
+	read_hybrid(&sample);
+	assert_int_equal(sample.owner[1].processes, 1);
+	/* One of whom nobody was found may have come since. */
+	sample.owner[0].pgid = 999;
+	read_hybrid(&sample);
+	assert_int_equal(sample.seen.owners, 1);
+	assert_int_equal(sample.seen.pgid[0], 201);
 }
 
 /* A client on two descriptors counts once; what lies in the carve-out and what in the RAM stand apart. */
@@ -284,6 +319,7 @@ int main(void)
 		cmocka_unit_test(a_container_whose_path_is_elsewhere),
 		cmocka_unit_test(a_machine_without_files_is_an_error),
 		cmocka_unit_test(a_quick_look_finds_the_same),
+		cmocka_unit_test(one_who_was_not_looked_for_is_looked_for_among_all),
 		cmocka_unit_test(bytes_of_the_gpu_belong_to_their_owner),
 		cmocka_unit_test(a_unified_device_is_told_by_nvml),
 		cmocka_unit_test(reserves_follow_the_size),
