@@ -50,7 +50,7 @@ static void reply_model(struct api *api, struct call *call, int status, uint32_t
 	char id[API_ID_BYTES];
 
 	if (!arbiter_model(api->host.arbiter(api->host.ctx), index, &model)) {
-		call_refuse(call, FAIL_MODEL_REMOVED, NULL, NULL, "");
+		call_refuse(call, FAIL_MODEL_REMOVED, NULL, NULL, "", false);
 		return;
 	}
 	json_t *json = api_model_json(api, &model, index);
@@ -78,7 +78,9 @@ static void refuse_command(struct command *command, enum fail fail, const struct
 		return;
 	api->host.explain(api->host.ctx, command->model, fail, explain, sizeof(explain));
 	call_on_gone(command->call, NULL, NULL);
-	call_refuse(command->call, fail, name, action, explain);
+	const struct conf_model *conf = api_conf_model(api, command->model);
+	bool has_log = conf && api->options.supervisor && supervisor_log(api->options.supervisor, conf).length;
+	call_refuse(command->call, fail, name, action, explain, has_log);
 	command->call = NULL;
 }
 
@@ -160,7 +162,7 @@ void command_begin(struct api *api, struct call *call, const char *name, enum re
 	struct id ticket = ticket_open(api->options.tickets, &handler, command);
 	if (id_is_none(ticket)) {
 		free(command);
-		call_refuse(call, FAIL_TABLE_FULL, model.spec->name, NULL, "");
+		call_refuse(call, FAIL_TABLE_FULL, model.spec->name, NULL, "", false);
 		return;
 	}
 	*command = (struct command){ .api = api,

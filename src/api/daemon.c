@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,25 @@
  * find out is whether the arbiter still takes events and the samples come.
  */
 static const int64_t stuck_after_us = 30 * US_PER_S;
+
+/* Where programs on this machine find us; null where only a socket is listened on. */
+static json_t *own_url(const struct api *api)
+{
+	const struct conf *conf = api->host.conf(api->host.ctx);
+	char url[300];
+
+	for (size_t i = 0; i < conf->listens; i++) {
+		const char *host = conf->listen[i].host;
+		if (!host || conf->listen[i].port == 0)
+			continue;
+		if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
+			host = "127.0.0.1";
+		bool v6 = strchr(host, ':') != NULL;
+		snprintf(url, sizeof(url), "http://%s%s%s:%u", v6 ? "[" : "", host, v6 ? "]" : "", conf->listen[i].port);
+		return json_lossy(str_from(url));
+	}
+	return json_null();
+}
 
 void handle_health(struct api *api, struct call *call, const char *name)
 {
@@ -30,11 +50,11 @@ void handle_health(struct api *api, struct call *call, const char *name)
 	                                    : "ok";
 
 	api_reply(call, step_ok && sample_ok ? 200 : 503,
-	          json_pack("{s:s, s:b, s:I, s:I, s:I, s:s}", "status", status, "draining", now.draining,
+	          json_pack("{s:s, s:b, s:I, s:I, s:I, s:s, s:o}", "status", status, "draining", now.draining,
 	                    "step_age_ms", (json_int_t)(step_age / US_PER_MS), "sample_age_ms",
 	                    (json_int_t)(sample_age / US_PER_MS), "up_ms",
 	                    (json_int_t)((now.now_us - api->options.started_at_us) / US_PER_MS),
-	                    "version", api->options.version));
+	                    "version", api->options.version, "url", own_url(api)));
 }
 
 void handle_calibration(struct api *api, struct call *call, const char *name)

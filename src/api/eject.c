@@ -151,7 +151,7 @@ void sweeps_end(struct api *api)
 		struct sweep *sweep = LIST_ENTRY(api->sweeps.next, struct sweep, node);
 		if (sweep->call) {
 			call_on_gone(sweep->call, NULL, NULL);
-			call_refuse(sweep->call, FAIL_DRAINING, NULL, NULL, "");
+			call_refuse(sweep->call, FAIL_DRAINING, NULL, NULL, "", false);
 		}
 		while (!list_is_empty(&sweep->asked)) {
 			struct swept *swept = LIST_ENTRY(sweep->asked.next, struct swept, node);

@@ -364,7 +364,7 @@ static void be_outside(const struct conf_model *model, struct model_spec *spec)
 }
 
 /* An engine that is not there is no reason to stop another for it. */
-static int check_program(const struct conf_model *model, struct err *err)
+int catalogue_check_program(const struct conf_model *model, struct err *err)
 {
 	const char *program =
 	        model->engine_path ? model->engine_path : conf_engine_name(model->engine);
@@ -399,7 +399,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	}
 	row->file_bytes = file_bytes(model);
 	row->spec.context_tokens = model->context_max > 0 ? (uint32_t)model->context_max : 0;
-	int code = check_program(model, &err);
+	int code = ground->files_alone ? 0 : catalogue_check_program(model, &err);
 	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
 	                model->engine == CONF_ENGINE_WHISPER_SERVER ||
 	                model->engine == CONF_ENGINE_SD_SERVER;

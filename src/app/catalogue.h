@@ -48,6 +48,7 @@ struct catalogue {
 /* What the rows depend on besides the models. */
 struct catalogue_ground {
 	int64_t room_bytes; /* the most that models may take where they go; bounds a context of `auto` */
+	bool files_alone;   /* programs are looked at by catalogue_check_program() */
 	bool has_devices;   /* models go to a GPU unless they say otherwise */
 	/* Where that GPU has a memory of its own: what they may take of the RAM beside it. 0: it is one memory. */
 	int64_t host_room_bytes;
@@ -55,6 +56,8 @@ struct catalogue_ground {
 };
 
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out);
+/* -ENOENT: the program that runs the model is not there. */
+int catalogue_check_program(const struct conf_model *model, struct err *err);
 /* Whether the row was made of the very file and program that are there now. */
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row);
 /* Look at one model's file again. */

@@ -6,11 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/cli_json.h"
 #include "base/alloc.h"
+#include "conf/conf.h"
 
 enum { ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20, PEEK_MS = 2000 };
 
-static const char start_command[] = "cotenant serve -f cotenant.yaml";
+/* How to start a daemon from here: with the file that there is, or first how to write one. */
+static int no_daemon(const char *why)
+{
+	char command[300];
+	char *path = conf_find(NULL);
+
+	if (path)
+		snprintf(command, sizeof(command), "cotenant serve -f %.200s", path);
+	int code = cli_fail(CLI_NO_DAEMON, path ? command : "cotenant config --help", "no daemon answers: %s", why);
+	free(path);
+	return code;
+}
 
 int client_open(const struct cli_args *args, struct connection *connection)
 {
@@ -20,7 +33,7 @@ int client_open(const struct cli_args *args, struct connection *connection)
 	if (code == CLI_USAGE)
 		return cli_fail(code, "cotenant ps --url http://127.0.0.1:8778", "%s", err.text);
 	if (code != CLI_DONE)
-		return cli_fail(code, start_command, "no daemon answers: %s", err.text);
+		return no_daemon(err.text);
 	return code;
 }
 
@@ -95,17 +108,41 @@ static int exit_of(int status, const char *code)
 	return CLI_FAILED;
 }
 
+void client_curl(const struct cli_args *args, char *out, size_t out_bytes)
+{
+	struct dial_target target;
+	struct err err;
+	json_t *health = client_peek(args, "/healthz");
+	const char *url = args->url ? args->url : json_text(health, "url");
+
+	if (*url)
+		snprintf(out, out_bytes, "curl %.200s", url);
+	else if (dial_resolve(args->socket, NULL, &target, &err) == 0)
+		snprintf(out, out_bytes, "curl --unix-socket %s http://localhost", target.path);
+	else
+		str_copy(out, out_bytes, STR("curl http://localhost"));
+	json_decref(health);
+}
+
+/* Who is refused for who he is comes again with a key, or as the daemon's own user. */
+static void write_admission(const struct cli_args *args, char *out, size_t out_bytes)
+{
+	const char *operand = args->operands ? args->operand[0] : "";
+
+	if (args->url)
+		snprintf(out, out_bytes, "COTENANT_KEY=... cotenant %s%s%.60s --url %.200s", args->verb->name,
+		         *operand ? " " : "", operand, args->url);
+	else
+		snprintf(out, out_bytes, "sudo cotenant %s%s%.60s", args->verb->name, *operand ? " " : "", operand);
+}
+
 static const char *command_for(int status, const char *code)
 {
 	if (status == 507 || strcmp(code, "no_room") == 0)
 		return "cotenant memory";
 	if (strcmp(code, "bad_configuration") == 0)
 		return "cotenant check";
-	if (status == 404)
-		return "cotenant ls";
-	if (status == 401 || status == 403)
-		return "COTENANT_KEY=... cotenant ps --url http://127.0.0.1:8778";
-	return "cotenant events";
+	return status == 404 ? "cotenant ls" : "cotenant events";
 }
 
 int client_refused(const struct cli_args *args, const struct client_reply *reply)
@@ -128,6 +165,11 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 	bool report = message && strchr(message, '\n');
 	const char *hint = message && !report ? strstr(message, try) : NULL;
 	const char *command = hint ? hint + sizeof(try) - 1 : command_for(reply->status, code);
+	char admission[400];
+	if (!hint && (reply->status == 401 || reply->status == 403)) {
+		write_admission(args, admission, sizeof(admission));
+		command = admission;
+	}
 	if (message)
 		cli_fail(exit_code, command, "%.*s", (int)(hint ? hint - message : (long)strlen(message)),
 		         message);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/value.h"
 #include "app/catalogue.h"
@@ -18,19 +19,21 @@ static const struct cli_option file_options[] = {
 	"Without -f the file is $COTENANT_CONFIG, else ./cotenant.yaml,\n"                       \
 	"~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml."
 
-static int no_file(const char *verb)
+static int no_file(void)
 {
-	char command[64];
-
-	snprintf(command, sizeof(command), "cotenant %s -f cotenant.yaml", verb);
-	return cli_fail(CLI_FAILED, command, "there is no configuration file where one is looked for");
+	return cli_fail(CLI_FAILED, "cotenant config --help",
+	                "there is no configuration: no $COTENANT_CONFIG, ./cotenant.yaml, "
+	                "~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml");
 }
 
+/* What is wrong was said, with its lines: there is nothing left but to mend it. */
 static int unusable(const char *path)
 {
 	char command[300];
 
-	snprintf(command, sizeof(command), "cotenant check -f %.200s", path);
+	if (access(path, F_OK) < 0)
+		return cli_fail(CLI_FAILED, "cotenant config --help", "%s is not there", path);
+	snprintf(command, sizeof(command), "${EDITOR:-vi} %.200s", path);
 	return cli_fail(CLI_FAILED, command, "%s cannot be used as it is", path);
 }
 
@@ -49,17 +52,27 @@ static json_t *lines_json(struct buf *text)
 	return lines;
 }
 
+static void warn(struct buf *problems, const char *path, const struct conf_model *model,
+                 const struct conf_place *at, const char *text)
+{
+	buf_printf(problems, "%s:%u:%u: warning: models.%s: %s\n", path, at->line, at->column, model->name, text);
+}
+
 /* What the configuration names must be there, but may still come: a warning each. */
 static void look_at_files(const struct conf *conf, const char *path, struct buf *problems)
 {
-	const struct catalogue_ground ground = { .room_bytes = INT64_MAX };
+	const struct catalogue_ground ground = { .room_bytes = INT64_MAX, .files_alone = true };
 	struct catalogue catalogue;
+	struct err err;
 
 	catalogue_build(conf, &ground, &catalogue);
-	for (size_t i = 0; i < catalogue.count; i++)
+	for (size_t i = 0; i < catalogue.count; i++) {
+		const struct conf_model *model = &conf->models[i];
+		if (!conf_is_outside(model) && catalogue_check_program(model, &err) < 0)
+			warn(problems, path, model, &model->program_at, err.text);
 		if (catalogue.rows[i].error[0])
-			buf_printf(problems, "%s:%d:1: warning: models.%s: %s\n", path, conf->models[i].line,
-			           conf->models[i].name, catalogue.rows[i].error);
+			warn(problems, path, model, &model->file_at, catalogue.rows[i].error);
+	}
 	catalogue_release(&catalogue);
 }
 
@@ -69,7 +82,7 @@ static int run_check(const struct cli_args *args)
 
 	char *path = conf_find(cli_value(args, "file")->text);
 	if (!path)
-		return no_file("check");
+		return no_file();
 	struct conf *conf = conf_load(path, &problems);
 	if (conf)
 		look_at_files(conf, path, &problems);
@@ -141,7 +154,7 @@ static int run_config(const struct cli_args *args)
 		return print_running(args);
 	}
 	if (!path)
-		return no_file("config");
+		return no_file();
 	struct conf *conf = conf_load(path, &problems);
 	int code = CLI_DONE;
 	if (!conf) {
@@ -167,6 +180,9 @@ const struct cli_verb verb_config = {
 	.summary = "the whole configuration as it takes effect, defaults included",
 	.help = "Prints the configuration with every default filled in and secrets as ***. Where no file\n"
 	        "is found it asks the daemon; --running always does.\n" WHERE_IT_LOOKS "\n\n"
+	        "The least that such a file has is a model (doc/config.md has all keys):\n"
+	        "  models:\n"
+	        "    chat: {file: ~/models/NAME.gguf}\n\n"
 	        "Examples:\n"
 	        "  cotenant config -f cotenant.yaml\n"
 	        "  cotenant config --running --json | jq .memory",

@@ -129,7 +129,7 @@ static char *make_body(const struct run *run, struct str text)
 
 /* ---- models that answer otherwise ---- */
 
-/* How to ask a model that does not chat; NULL where it may. */
+/* What to ask of a model that does not chat, and where; NULL where it may. */
 static const char *other_way(const json_t *model)
 {
 	const char *engine = json_text(model, "engine");
@@ -139,25 +139,25 @@ static const char *other_way(const json_t *model)
 	const json_t *argument;
 
 	if (strcmp(engine, "whisper-server") == 0)
-		return "curl localhost:8778/v1/audio/transcriptions -F model=%s -F file=@speech.wav";
+		return "/v1/audio/transcriptions -F model=%s -F file=@speech.wav";
 	if (strcmp(engine, "sd-server") == 0 || strcmp(engine, "comfyui") == 0)
-		return "curl localhost:8778/v1/images/generations -d '{\"model\": \"%s\", \"prompt\": \"a boat\"}'";
+		return "/v1/images/generations -d '{\"model\": \"%s\", \"prompt\": \"a boat\"}'";
 	json_array_foreach(arguments, i, argument) {
 		flags = json_string_value(argument);
 		if (flags && (strcmp(flags, "--embeddings") == 0 || strcmp(flags, "--embedding") == 0 ||
 		              strcmp(flags, "--rerank") == 0 || strcmp(flags, "--reranking") == 0))
-			return "curl localhost:8778/v1/embeddings -d '{\"model\": \"%s\", \"input\": \"Hello\"}'";
+			return "/v1/embeddings -d '{\"model\": \"%s\", \"input\": \"Hello\"}'";
 	}
 	const char *family = json_text(json_object_get(model, "estimate"), "architecture");
 	if (strstr(family, "bert"))
-		return "curl localhost:8778/v1/embeddings -d '{\"model\": \"%s\", \"input\": \"Hello\"}'";
+		return "/v1/embeddings -d '{\"model\": \"%s\", \"input\": \"Hello\"}'";
 	return NULL;
 }
 
 /* Whether the model may be asked at all; what cannot be told is left to the daemon. */
 static int check_kind(const struct run *run)
 {
-	char command[256];
+	char command[600], curl[300];
 
 	char *path = client_path("/api/v1/models/", run->model, "");
 	json_t *model = client_peek(run->args, path);
@@ -166,7 +166,8 @@ static int check_kind(const struct run *run)
 	int code = CLI_DONE;
 	if (way) {
 		const char *hole = strstr(way, "%s");
-		snprintf(command, sizeof(command), "%.*s%.60s%s", (int)(hole - way), way, run->model, hole + 2);
+		client_curl(run->args, curl, sizeof(curl));
+		snprintf(command, sizeof(command), "%s%.*s%.60s%s", curl, (int)(hole - way), way, run->model, hole + 2);
 		code = cli_fail(CLI_FAILED, command, "%s does not chat: it is %s", run->model,
 		                strstr(way, "audio")    ? "a speech model"
 		                : strstr(way, "images") ? "an image model"

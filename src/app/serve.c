@@ -65,14 +65,15 @@ static struct conf *load(const char *given, char **out_path)
 
 	*out_path = conf_find(given);
 	if (!*out_path) {
-		fprintf(stderr, "no configuration found; try: cotenant serve -f cotenant.yaml\n");
+		fprintf(stderr, "there is no configuration: no ./cotenant.yaml, ~/.config/cotenant/cotenant.yaml or "
+		                "/etc/cotenant/cotenant.yaml; try: cotenant config --help\n");
 		return NULL;
 	}
 	conf = conf_load(*out_path, &problems);
 	if (buf_length(&problems))
 		fprintf(stderr, "%s", buf_cstr(&problems));
 	if (!conf)
-		fprintf(stderr, "nothing was started; try: cotenant check -f %s\n", *out_path);
+		fprintf(stderr, "nothing was started; try: ${EDITOR:-vi} %s\n", *out_path);
 	buf_release(&problems);
 	return conf;
 }

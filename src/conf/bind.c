@@ -330,7 +330,8 @@ static void bind_items(struct binder *binder, const struct field *field, void *b
 			*(char **)(void *)(item + section->name) = xstrdup(child->key->text);
 		}
 		if (section == &schema_model)
-			((struct conf_model *)(void *)item)->line = (int)child->key->at.line;
+			((struct conf_model *)(void *)item)->at =
+				(struct conf_place){ child->key->at.line, child->key->at.column };
 		bind_section(binder, section, item, child);
 		leave(binder, before);
 		count++;

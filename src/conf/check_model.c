@@ -140,6 +140,29 @@ static bool settle_engine(const struct conf *conf, struct conf_model *model,
 	return true;
 }
 
+static bool any_has(const struct conf_strings *texts, const char *what)
+{
+	for (size_t i = 0; i < texts->count; i++)
+		if (strstr(texts->items[i], what))
+			return true;
+	return false;
+}
+
+static bool is_told_where(const struct conf_model *model)
+{
+	return any_has(&model->cmd_argv, "${PORT}") || any_has(&model->cmd_argv, "${SOCKET}") ||
+	       any_has(&model->args, "${PORT}") || any_has(&model->args, "${SOCKET}");
+}
+
+static void check_args(const struct conf_model *model, const struct node *node, struct problems *problems)
+{
+	const char *flag = conf_reserved_flag(model);
+
+	if (flag)
+		problem_error(problems, check_place(node, "args"),
+		              "models.%s.args: '%s' is chosen for each start; try: leave it out", model->name, flag);
+}
+
 /* What the engine runs: a command or a file. */
 static void check_source(const struct conf_model *model, const struct node *node,
                          struct problems *problems)
@@ -153,6 +176,11 @@ static void check_source(const struct conf_model *model, const struct node *node
 		              "models.%s: engine: command without cmd; try: cmd: \"my-server --port "
 		              "${PORT}\"",
 		              model->name);
+	if (command && model->cmd_argv.count && !model->url && !is_told_where(model))
+		problem_error(problems, check_place(node, "cmd"),
+		              "models.%s.cmd: the program is not told where to listen; try: ${PORT} or "
+		              "${SOCKET} in it, as in \"my-server --port ${PORT}\"",
+		              model->name);
 	if (!command && model->cmd_argv.count)
 		problem_error(problems, check_place(node, "cmd"),
 		              "models.%s.cmd: %s is started by its engine, not by a command; try: args, "
@@ -164,8 +192,26 @@ static void check_source(const struct conf_model *model, const struct node *node
 		              conf_engine_name(model->engine));
 }
 
+/* Would who connects there connect to one of our own listeners? */
+static bool is_own_address(const struct conf *conf, struct str host, uint16_t port)
+{
+	bool is_local = str_is(host, "localhost") || str_is(host, "::1") || str_starts(host, "127.") ||
+	                str_is(host, "0.0.0.0") || str_is(host, "::");
+
+	for (size_t i = 0; i < conf->listens; i++) {
+		const struct conf_listen *listen = &conf->listen[i];
+		if (!listen->host || listen->port != port)
+			continue;
+		bool everywhere = strcmp(listen->host, "0.0.0.0") == 0 || strcmp(listen->host, "::") == 0;
+		if (str_is(host, listen->host) || (is_local && (everywhere || (listen->loopback && str_is(host, "localhost")))))
+			return true;
+	}
+	return false;
+}
+
 /* What is started here listens here. */
-static void settle_url(struct conf_model *model, const struct node *node, struct problems *problems)
+static void settle_url(const struct conf *conf, struct conf_model *model, const struct node *node,
+                       struct problems *problems)
 {
 	struct str authority, name, port;
 	uint64_t number = 80;
@@ -180,6 +226,11 @@ static void settle_url(struct conf_model *model, const struct node *node, struct
 	model->url_authority = xstrndup(authority.data, authority.length);
 	model->url_host = xstrndup(name.data, name.length);
 	model->url_port = (uint16_t)number;
+	if (is_own_address(conf, name, model->url_port))
+		problem_error(problems, check_place(node, "url"),
+		              "models.%s.url: port %u is where this daemon itself listens, so requests would come "
+		              "back to it; try: the port of the server that has the model",
+		              model->name, model->url_port);
 	bool here = str_is(name, "localhost") || str_is(name, "127.0.0.1");
 	if (model->cmd_argv.count && !here)
 		problem_error(problems, check_place(node, "url"),
@@ -225,6 +276,16 @@ static void check_context(const struct conf_model *model, const struct node *nod
 	              (long long)model->context_max, (long long)model->context_min);
 }
 
+/* For who looks later at what the entry names. */
+static void settle_places(struct conf_model *model, const struct node *node)
+{
+	struct place file = check_place(node, "file");
+	struct place program = check_place(node, model->cmd_argv.count ? "cmd" : "engine");
+
+	model->file_at = (struct conf_place){ file.line, file.column };
+	model->program_at = (struct conf_place){ program.line, program.column };
+}
+
 void check_model(struct conf *conf, struct conf_model *model, const struct node *node,
                  struct problems *problems)
 {
@@ -236,9 +297,12 @@ void check_model(struct conf *conf, struct conf_model *model, const struct node 
 		model->cmd = xstrndup(buf_cstr(&line), buf_length(&line));
 		buf_release(&line);
 	}
-	settle_url(model, node, problems);
-	if (settle_engine(conf, model, node, problems))
+	settle_url(conf, model, node, problems);
+	if (settle_engine(conf, model, node, problems)) {
 		check_source(model, node, problems);
+		check_args(model, node, problems);
+	}
+	settle_places(model, node);
 	check_slots(model, node, problems);
 	check_context(model, node, problems);
 	if (conf->memory_limit_bytes != CONF_AUTO && !model->pin &&

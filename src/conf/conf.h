@@ -69,10 +69,16 @@ struct conf_named_engine { /* engines: {stable: {kind, path}} */
 	char *path;
 };
 
+struct conf_place {             /* from 1; 0 = the file as a whole */
+	uint32_t line, column;
+};
+
 struct conf_model {
 	char *name;
 	bool absent;                /* went with a reload: keeps its index, nothing else (conf_align) */
-	int line;                   /* where it stands in the file, for messages */
+	struct conf_place at;       /* where it stands in the file, for messages; its key */
+	struct conf_place file_at;  /* its file, and what names its program; as `at` where it has none */
+	struct conf_place program_at;
 	enum conf_engine engine;
 	char *engine_name;          /* as written: a kind or a name of `engines` */
 	char *engine_path;          /* program to run; NULL = the kind's own name, looked up in PATH */
@@ -253,6 +259,9 @@ enum conf_change {
 	CONF_CHANGE_RESTART, /* something that only a restart can change */
 };
 enum conf_change conf_compare(const struct conf *old, const struct conf *new, struct buf *report);
+
+/* The first of the model's `args` that is not the user's to give: it is chosen for each start. NULL: none. */
+const char *conf_reserved_flag(const struct conf_model *model);
 
 /* A server that somebody else runs: it is neither started nor ended. */
 bool conf_is_outside(const struct conf_model *model);

@@ -191,16 +191,6 @@ bool args_have(const struct conf_strings *args, const char *flags)
 	return false;
 }
 
-int launch_refuse(const struct conf_model *model, const char *const *flags, struct err *err)
-{
-	for (; *flags; flags++)
-		if (args_have(&model->args, *flags))
-			return err_set(err, -EINVAL,
-			               "model '%s': args: '%s' is chosen for each start; leave it out",
-			               model->name, *flags);
-	return 0;
-}
-
 void launch_unless_given(const struct conf_model *model, struct words *argv, const char *names,
                          const char *flag, const char *value)
 {

@@ -99,9 +99,6 @@ void launch_add(const struct launch_request *request, const struct conf_strings 
 /* Has the user given one of these flags (separated by blanks) in `args`? */
 bool args_have(const struct conf_strings *args, const char *flags);
 
-/* -EINVAL where `args` has one of `flags` (ends with NULL): those are chosen for each start. */
-int launch_refuse(const struct conf_model *model, const char *const *flags, struct err *err);
-
 /* `flag` and, where it is not NULL, `value`; unless the user has given one of `names` himself. */
 void launch_unless_given(const struct conf_model *model, struct words *argv, const char *names,
                          const char *flag, const char *value);

@@ -95,19 +95,6 @@ static int address(const struct conf_model *model, enum address *out, struct err
 	return 0;
 }
 
-/* Flags that decide what we must decide; a model that needs one is another engine kind. */
-static int refuse_reserved(const struct conf_model *model, struct err *err)
-{
-	static const char *const reserved[] = {
-		"--host", "--port", "--reuse-port", "--api-key", "--api-key-file", "--api-prefix",
-		"--ssl-key-file", "--ssl-cert-file", "-m", "--model", "-mu", "--model-url", "-hf", "-hfr",
-		"--hf-repo", "-dr", "--docker-repo", "--models-dir", "--models-preset", "--models-max",
-		"--sleep-idle-seconds", NULL,
-	};
-
-	return launch_refuse(model, reserved, err);
-}
-
 static void add_number(const struct conf_model *model, struct words *argv, const char *names,
                        const char *flag, uint64_t value)
 {
@@ -178,10 +165,6 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 static int command(const struct launch_request *request, struct words *argv, struct err *err)
 {
 	const struct conf_model *model = request->model;
-	int code = refuse_reserved(model, err);
-
-	if (code < 0)
-		return code;
 	if (!model->file)
 		return err_set(err, -EINVAL, "model '%s': llama-server needs a `file`", model->name);
 

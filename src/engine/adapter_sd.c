@@ -66,12 +66,7 @@ static int address(const struct conf_model *model, enum address *out, struct err
 
 static int command(const struct launch_request *request, struct words *argv, struct err *err)
 {
-	static const char *const reserved[] = { "-l", "--listen-ip", "--listen-port", "-m", "--model", NULL };
 	const struct conf_model *model = request->model;
-	int code = launch_refuse(model, reserved, err);
-
-	if (code < 0)
-		return code;
 	if (!model->file)
 		return err_set(err, -EINVAL, "model '%s': sd-server needs a `file`", model->name);
 

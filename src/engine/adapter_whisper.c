@@ -59,13 +59,7 @@ static int address(const struct conf_model *model, enum address *out, struct err
 
 static int command(const struct launch_request *request, struct words *argv, struct err *err)
 {
-	static const char *const reserved[] = { "--host", "--port", "--inference-path", "--request-path",
-		                                "-m", "--model", NULL };
 	const struct conf_model *model = request->model;
-	int code = launch_refuse(model, reserved, err);
-
-	if (code < 0)
-		return code;
 	if (!model->file)
 		return err_set(err, -EINVAL, "model '%s': whisper-server needs a `file`", model->name);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/instance.h"
 #include "engine/reach.h"
@@ -89,6 +90,10 @@ static void on_reached(void *ctx, const struct reach_result *result)
 	instance->reach = NULL;
 	if (!result->connected) {
 		lose_unreached(instance, result);
+		return;
+	}
+	if (result->owner == getpid()) {
+		lose(instance, "is this daemon itself: what is sent there would come back");
 		return;
 	}
 	if (result->status == -EPROTO) {

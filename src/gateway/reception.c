@@ -1,6 +1,7 @@
 #include "gateway/reception.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -204,6 +205,15 @@ static void let_body_come(struct client *client, const struct message *head)
 		stream_write(client->stream, &go_on, 1);
 }
 
+/* Did this very request come through us before, on its way to a server that sent it back? */
+static bool came_back(const struct client *client, const struct message *head)
+{
+	char own[64];
+
+	snprintf(own, sizeof(own), VIA_FORM, client->gateway->boot_id);
+	return message_header_has(head, "via", str_from(own));
+}
+
 void reception_take(struct client *client, const struct message *head)
 {
 	struct reception reception = { .head = head };
@@ -213,6 +223,12 @@ void reception_take(struct client *client, const struct message *head)
 
 	if (fault) {
 		failure_set(&failure, 400, "bad_path", "the path is not acceptable: %s", fault);
+		refuse(client, API_OTHER, &failure);
+		return;
+	}
+	if (came_back(client, head)) {
+		failure_set(&failure, 508, "loop",
+		            "this request went through this daemon before: the `url` of a model leads back here");
 		refuse(client, API_OTHER, &failure);
 		return;
 	}

@@ -21,6 +21,9 @@
  */
 enum { LISTENERS_MAX = 16 };
 
+/* How we name ourselves in Via, with the boot's id. */
+#define VIA_FORM "1.1 cotenant-%s"
+
 struct gateway {
 	struct reactor *reactor;
 	struct pool *pool;

@@ -353,6 +353,9 @@ static void complete_head(struct upstream *upstream, const struct upstream_reque
 	buf_append_str(&upstream->head, request->head);
 	buf_printf(&upstream->head, "Host: %s\r\n",
 	           upstream->endpoint.authority ? upstream->endpoint.authority : "localhost");
+	/* Another server may send it on, to us in the end. */
+	if (upstream->endpoint.authority)
+		buf_printf(&upstream->head, "Via: " VIA_FORM "\r\n", upstream->gateway->boot_id);
 	if (has_body)
 		buf_printf(&upstream->head, "Content-Length: %lld\r\n",
 		           (long long)body->length + (long long)request->ahead.length);

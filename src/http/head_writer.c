@@ -212,6 +212,7 @@ const char *status_reason(int status)
 		{ 504, "Gateway Timeout" },
 		{ 505, "HTTP Version Not Supported" },
 		{ 507, "Insufficient Storage" },
+		{ 508, "Loop Detected" },
 	};
 
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)

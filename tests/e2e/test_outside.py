@@ -185,3 +185,32 @@ def test_a_wrong_address_is_refused(tmp_path, model, said):
     file.write_text(json.dumps({"models": {"m": model}}))
     done = subprocess.run([harness.PROGRAM, "check", "-f", str(file)], capture_output=True, text=True)
     assert done.returncode == 1 and said in done.stdout + done.stderr, done
+
+
+def test_a_request_that_comes_back_is_refused_and_not_sent_round(start):
+    here, there = free_port(), free_port()
+    one = start({"m": {"url": f"http://127.0.0.1:{there}"}}, listen=f"127.0.0.1:{here}")
+    other = start({"m": {"url": f"http://127.0.0.1:{here}"}}, listen=f"127.0.0.1:{there}", wait=True)
+    one.port, other.port = here, there
+    for daemon in one, other:
+        answer = chat(daemon, "m", timeout=20)
+        assert answer.status in (503, 508), answer  # as soon as either knows the other: it comes back
+    wait_for("a loop to be told", lambda: chat(one, "m", timeout=20).status == 508)
+    assert chat(one, "m").error["code"] == "loop"
+    assert ask(one, "GET", "/health", timeout=20).status in (409, 503, 508)
+
+
+def test_a_daemon_that_is_its_own_server_says_so(start):
+    port = free_port()
+    name = socket.gethostname()
+    try:
+        socket.create_connection((name, 1), timeout=1)
+    except ConnectionRefusedError:
+        pass
+    except OSError:
+        pytest.skip(f"{name} does not lead to this machine")
+    daemon = start({"m": {"url": f"http://{name}:{port}"}}, listen=f"0.0.0.0:{port}", api_keys=[{"key": "k", "name": "k"}])
+    daemon.port = port
+    answer = chat(daemon, "m", headers={"Authorization": "Bearer k"}, timeout=20)
+    assert (answer.status, answer.error["code"]) == (503, "unreachable"), answer
+    assert "this daemon itself" in answer.error["message"]

@@ -98,9 +98,38 @@ class NoDaemon(unittest.TestCase):
     def test_is_3_and_says_how_to_start_one(self):
         for words in (["ps"], ["load", "x"], ["events"], ["logs", "x"], ["ps", "--url", "http://127.0.0.1:1"],
                       ["ps", "--socket", "/nonexistent/s"]):
-            done = run(*words, COTENANT_SOCKET="/nonexistent/socket")
+            done = run(*words, COTENANT_SOCKET="/nonexistent/socket", COTENANT_CONFIG="/etc/my.yaml")
             self.assertEqual(done.returncode, 3, words)
-            self.assertIn("cotenant serve -f", done.stderr)
+            self.assertIn("try: cotenant serve -f /etc/my.yaml", done.stderr)
+
+    def test_where_there_is_no_file_the_help_says_how_to_write_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, code in ((["ps"], 3), (["check"], 1), (["config"], 1), (["serve"], 1),
+                                (["check", "-f", "/nonexistent/c.yaml"], 1)):
+                done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL,
+                                      env={"PATH": "/usr/bin", "HOME": folder, "COTENANT_SOCKET": "/nonexistent/s"})
+                self.assertEqual(done.returncode, code, (words, done.stderr))
+                self.assertIn("try: cotenant config --help", done.stderr, words)
+            self.assertIn("chat: {file: ~/models/NAME.gguf}", run("config", "--help").stdout)
+
+    def test_check_shows_where_what_is_missing_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.yaml")
+            with open(path, "w", encoding="utf-8") as out:
+                out.write("models:\n  a:\n    slots: 1\n    file: /nonexistent/a.gguf\n"
+                          "  b: {cmd: \"no-such-program-at-all --port ${PORT}\"}\n"
+                          "  c: {engine: whisper-server, file: /nonexistent/c.bin}\n")
+            done = run("check", "-f", path, PATH="/nonexistent")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for line in ("2:3: warning: models.a: the engine's program", "4:11: warning: models.a: ",
+                         "5:12: warning: models.b: the engine's program no-such-program-at-all",
+                         "6:15: warning: models.c: the engine's program", "6:37: warning: models.c: "):
+                self.assertIn(f"{path}:{line}", done.stdout)
+            with open(path, "a", encoding="utf-8") as out:
+                out.write("  d: {fill: x}\n")
+            done = run("check", "-f", path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"try: ${{EDITOR:-vi}} {path}", done.stderr)
 
     def test_a_check_needs_none(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -311,6 +311,28 @@ static const struct bad bad_files[] = {
 	{ "models:\n"
 	  "  m: {url: \"http://a:70000\"}\n",
 	  "2:12: error: models.m.url: 'http://a:70000': not the address of a server; try: http://127.0.0.1:8080, without a path" },
+	{ "listen: [127.0.0.1:7000, \"[::1]:7001\"]\n"
+	  "models:\n"
+	  "  m: {url: \"http://localhost:7000\"}\n"
+	  "  n: {url: \"http://[::1]:7001/\"}\n",
+	  "3:12: error: models.m.url: port 7000 is where this daemon itself listens, so requests would come back to "
+	  "it; try: the port of the server that has the model\n"
+	  "4:12: error: models.n.url: port 7001 is where this daemon itself listens, so requests would come back to "
+	  "it; try: the port of the server that has the model" },
+	{ "models:\n"
+	  "  m: {cmd: my-server --port 9000}\n",
+	  "2:12: error: models.m.cmd: the program is not told where to listen; try: ${PORT} or ${SOCKET} in it, as in "
+	  "\"my-server --port ${PORT}\"" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, args: --flash-attn on --port 9000}\n",
+	  "2:27: error: models.m.args: '--port' is chosen for each start; try: leave it out" },
+	{ "models:\n"
+	  "  m: {file: m.gguf, args: [-m, x]}\n"
+	  "  n: {engine: whisper-server, file: n.bin, args: --inference-path /x}\n"
+	  "  o: {file: o.safetensors, args: \"--listen-port 1\"}\n",
+	  "2:27: error: models.m.args: '-m' is chosen for each start; try: leave it out\n"
+	  "3:50: error: models.n.args: '--inference-path' is chosen for each start; try: leave it out\n"
+	  "4:34: error: models.o.args: '--listen-port' is chosen for each start; try: leave it out" },
 	{ "models:\n"
 	  "  m: {url: \"http://a\", cmd: x}\n",
 	  "2:12: error: models.m.url: cmd starts it on this machine, so it listens on 127.0.0.1; try: "

@@ -158,7 +158,8 @@ static void every_key_of_a_model_reaches_its_field(void **state)
 	(void)state;
 
 	assert_string_equal(m->name, "chat");
-	assert_int_equal(m->line, 26);
+	assert_int_equal(m->at.line, 26);
+	assert_true(m->file_at.line > 26 && m->file_at.column > m->at.column);
 	assert_int_equal(m->engine, CONF_ENGINE_LLAMA_SERVER);
 	assert_string_equal(m->engine_path, "/opt/llama/bin/llama-server");
 	assert_string_equal(m->file, "/u/someone/models/chat.gguf");
@@ -330,7 +331,7 @@ static void no_secret_is_printed(void **state)
 	                         "           {key: 'mixed-${env.SECRET}', name: b},\n"
 	                         "           {key: '${env.SECRET}', name: c}]\n"
 	                         "macros: {t: 'pre-${env.SECRET}'}\n"
-	                         "models: {x: {cmd: 'run ${t}', env: {T: '${env.SECRET}'}}}\n");
+	                         "models: {x: {cmd: 'run ${t} ${PORT}', env: {T: '${env.SECRET}'}}}\n");
 	struct buf text = BUF_INIT;
 	(void)state;
 

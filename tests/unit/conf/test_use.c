@@ -173,7 +173,7 @@ static void a_line_splits_as_in_a_shell_without_expansion(void **state)
 static void a_variable_cannot_add_an_argument(void **state)
 {
 	setenv("WORDS", "a b ${env.HOME} 'c", 1);
-	struct conf *conf = load("models: {m: {cmd: 'x ${env.WORDS} y'}}\n");
+	struct conf *conf = load("models: {m: {cmd: 'x ${env.WORDS} y', args: '${PORT}'}}\n");
 	(void)state;
 
 	assert_int_equal(conf->models[0].cmd_argv.count, 3);

@@ -44,6 +44,7 @@ static const struct {
 	{ 503, "no_history", "History is switched off, or its file cannot be used." },
 	{ 503, "history_busy", "So many questions to history wait already." },
 	{ 503, "history_failed", "History could not be read." },
+	{ 508, "loop", "The request went through this daemon before: the `url` of a model leads back to it." },
 };
 
 static void put_fails(struct buf *out)

@@ -38,24 +38,6 @@ static void assert_command(const char *yaml, const struct launch_request *rest, 
 	conf_free(conf);
 }
 
-static void assert_refused(const char *yaml, const char *wanted)
-{
-	struct conf *conf = conf_from(yaml);
-	struct launch_request request = { .model = &conf->models[0], .slots = 1, .endpoint = &unix_endpoint };
-	const struct adapter *adapter = adapter_of(request.model);
-	enum address address;
-	struct launch launch;
-	struct err err = { 0 };
-
-	int code = adapter->address(request.model, &address, &err);
-	if (code == 0)
-		code = adapter_launch(adapter, &request, &launch, &err);
-	assert_int_equal(code, -EINVAL);
-	if (!strstr(err.text, wanted))
-		fail_msg("'%s' is not in '%s'", wanted, err.text);
-	conf_free(conf);
-}
-
 static void llama_gets_its_share_of_everything(void **state)
 {
 	(void)state;
@@ -88,8 +70,6 @@ static void whisper_listens_on_a_port_at_the_path_of_openai_s_clients(void **sta
 	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
 	               "whisper-server -m /m/w.bin --host 127.0.0.1 --port 4711 --inference-path "
 	               "/v1/audio/transcriptions -dev 1 -l de");
-	assert_refused("models: {stt: {engine: whisper-server, file: /m/w.bin, args: \"--inference-path /x\"}}\n",
-	               "'--inference-path' is chosen for each start");
 }
 
 static void sd_server_is_told_its_parts(void **state)
@@ -104,8 +84,6 @@ static void sd_server_is_told_its_parts(void **state)
 	assert_command("models: {image: {engine: sd-server, file: /m/flux.gguf, args: \"--vae /m/ae\"}}\n",
 	               &(struct launch_request){ .slots = 1, .endpoint = &tcp_endpoint },
 	               "sd-server --diffusion-model /m/flux.gguf --listen-ip 127.0.0.1 --listen-port 4711 --vae /m/ae");
-	assert_refused("models: {image: {file: /m/sd.safetensors, args: \"--listen-port 1\"}}\n",
-	               "'--listen-port' is chosen for each start");
 }
 
 static void what_the_user_gives_wins(void **state)
@@ -149,14 +127,6 @@ static void a_card_gets_as_many_layers_as_fit(void **state)
 	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, args: \"-ngl 7\"}}\n", &split,
 	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
 	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 -ngl 7");
-}
-
-static void flags_that_are_ours_are_refused(void **state)
-{
-	(void)state;
-	assert_refused("models: {a: {engine: llama-server, file: /m/a.gguf, args: \"--port 80\"}}\n", "'--port'");
-	assert_refused("models: {a: {engine: llama-server, file: /m/a.gguf, args: [-m, x]}}\n", "'-m'");
-	assert_refused("models: {a: {engine: command, cmd: \"prog\", footprint: 1GiB}}\n", "${PORT} or ${SOCKET}");
 }
 
 static void a_command_is_told_where_to_listen(void **state)
@@ -225,7 +195,6 @@ int main(void)
 		cmocka_unit_test(what_the_user_gives_wins),
 		cmocka_unit_test(an_encoder_takes_a_text_in_one_piece),
 		cmocka_unit_test(a_card_gets_as_many_layers_as_fit),
-		cmocka_unit_test(flags_that_are_ours_are_refused),
 		cmocka_unit_test(a_command_is_told_where_to_listen),
 		cmocka_unit_test(the_environment_holds_no_secret_of_ours),
 	};

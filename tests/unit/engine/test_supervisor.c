@@ -349,7 +349,8 @@ static void what_cannot_be_started_is_refused_at_once(void **state)
 	struct bench *bench = *state;
 	struct err err = { 0 };
 
-	configure(bench, "models: {m: {engine: command, footprint: 1GiB, cmd: \"prog\"}}\n");
+	configure(bench, "models: {m: {engine: command, footprint: 1GiB, cmd: \"prog ${PORT}\"}}\n");
+	bench->conf->models[0].cmd_argv.items[1][0] = 'x';
 	assert_int_equal(try_spawn(bench, 1, 0, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "${PORT}"));
 	fake_llama(bench, "");

@@ -91,6 +91,8 @@ static const struct {
 	{ "a foreign page that comes by GET",
 	  "GET /work?model=chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
 	  403, { "origin_not_allowed" } },
+	{ "what came through here before", POST_HEAD("/v1/chat/completions") "Via: 1.1 proxy, 1.1 cotenant-0badcafe\r\n"
+	  BODY("30", CHAT("chat")), 508, { "\"loop\"", "`url`" } },
 	{ "bare LF", "GET /healthz HTTP/1.1\nHost: localhost\n\n", 400, { "bad_request" } },
 	{ "two lengths", POST_HEAD("/v1/completions") "Content-Length: 2\r\nTransfer-Encoding: "
 	  "chunked\r\n\r\n{}", 400, { "bad_request" } },
