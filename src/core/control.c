@@ -15,18 +15,6 @@
 /* After a critical moment nothing is loaded for so long. */
 enum { CALM_US = 60000000 };
 
-static void unload(struct arbiter *a, struct instance *instance, enum action_type how,
-                   enum reason reason)
-{
-	struct model *model = model_row(a, instance->model);
-	struct decision decision = decision_about(a, DECISION_UNLOAD, reason, model);
-
-	decision.idle_us = a->now - model->last_used_at;
-	a->counters.unloads++;
-	decision_record(a, &decision);
-	instance_end(a, instance, how, reason);
-}
-
 /* ---- the catalogue ---- */
 
 static bool same_footprint(const struct model_spec *x, const struct model_spec *y)
@@ -54,7 +42,7 @@ static void remove_model(struct arbiter *a, struct model *model)
 	model_purge(a, model, FAIL_MODEL_REMOVED);
 	set_link(a, model->spec.set);
 	if (instance && instance->state == INSTANCE_LOADING)
-		unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
+		instance_unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
 	else if (instance && instance->state < INSTANCE_STOPPING)
 		instance_drain(a, instance, REASON_CONFIG, NULL);
 	model_refresh(a, model);
@@ -73,7 +61,7 @@ static void renew(struct arbiter *a, struct model *model)
 		return;
 	bool unloads = instance->state == INSTANCE_DRAINING && !instance->drain_for;
 	if (instance->state == INSTANCE_LOADING)
-		unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
+		instance_unload(a, instance, ACTION_ABORT_LOAD, REASON_CONFIG);
 	else if (!unloads)
 		instance_drain(a, instance, REASON_CONFIG, NULL);
 	if (unloads)
@@ -121,6 +109,7 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
 		model->renewing = 0;
 	}
+	model->least = model->hopeless = (struct amount){ 0 };
 	model->load_failures = model->crashes = model->never_ready = 0;
 	model->retry_at = 0;
 	if (spec->flags & MODEL_RENEW)
@@ -170,7 +159,7 @@ void control_expire(struct arbiter *a, struct model *model)
 		break;
 	case INSTANCE_READY:
 		model->preload = 0; /* else it would be back at once */
-		unload(a, instance, ACTION_STOP, REASON_IDLE);
+		instance_unload(a, instance, ACTION_STOP, REASON_IDLE);
 		break;
 	case INSTANCE_DRAINING:
 		if (instance->drain_for)
@@ -192,7 +181,7 @@ bool control_stop_drained(struct arbiter *a)
 	INSTANCES_APART(a, i) {
 		if (i->state != INSTANCE_DRAINING || i->drain_for || instance_busy(i))
 			continue;
-		unload(a, i, ACTION_STOP, (enum reason)i->drain);
+		instance_unload(a, i, ACTION_STOP, (enum reason)i->drain);
 		return true;
 	}
 	return false;
@@ -364,7 +353,7 @@ void control_shutdown(struct arbiter *a)
 static bool shut_instance(struct arbiter *a, struct instance *instance)
 {
 	if (instance->state == INSTANCE_LOADING) {
-		unload(a, instance, ACTION_ABORT_LOAD, REASON_SHUTDOWN);
+		instance_unload(a, instance, ACTION_ABORT_LOAD, REASON_SHUTDOWN);
 		return true;
 	}
 	bool serves = instance->state == INSTANCE_READY ||

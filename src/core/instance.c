@@ -293,6 +293,18 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 	model_refresh(a, model_row(a, instance->model));
 }
 
+void instance_unload(struct arbiter *a, struct instance *instance, enum action_type how,
+                     enum reason reason)
+{
+	struct model *model = model_row(a, instance->model);
+	struct decision decision = decision_about(a, DECISION_UNLOAD, reason, model);
+
+	decision.idle_us = a->now - model->last_used_at;
+	a->counters.unloads++;
+	decision_record(a, &decision);
+	instance_end(a, instance, how, reason);
+}
+
 static void count_failure(struct arbiter *a, struct instance *instance, enum reason reason,
                           enum fail fail, enum end_cause cause, bool never_ready)
 {

@@ -46,6 +46,9 @@ void instance_serve(struct arbiter *a, struct instance *instance);
 /* `how`: ACTION_STOP, ACTION_KILL or ACTION_ABORT_LOAD. */
 void instance_end(struct arbiter *a, struct instance *instance, enum action_type how,
                   enum reason reason);
+/* ... for nobody else's sake: the decision is recorded. */
+void instance_unload(struct arbiter *a, struct instance *instance, enum action_type how,
+                     enum reason reason);
 void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, enum end_cause cause,
                      bool never_ready);
 void instance_close(struct arbiter *a, struct instance *instance);

@@ -74,6 +74,8 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	want.need = habit_peak(a, model, habit_expects(model));
 	want.sigma = habit_sigma(a, model);
 	want.lower = learns && model->habit.samples ? habit_base(a, model) : model_lower(model);
+	if (kept_applies(model) && head)
+		amount_add(&want.lower, &head->spec.need);
 	want.measures = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
 	if (want.measures)
 		want.pinned = pinned_holders(a, model);
@@ -113,10 +115,23 @@ bool place_admits(const struct arbiter *a, const struct want *want, const struct
 	return true;
 }
 
-bool place_never(const struct arbiter *a, const struct model *model, struct verdict *out)
+/* The least that it takes while one of this need runs. */
+static struct amount least_of(const struct model *model, const struct amount *need)
+{
+	struct amount lower = model_lower(model);
+
+	if (!kept_applies(model))
+		return lower;
+	lower = amount_max(&lower, &model->least);
+	amount_add(&lower, need ? need : &model->hopeless);
+	return lower;
+}
+
+bool place_never(const struct arbiter *a, const struct model *model, const struct amount *need,
+                 struct verdict *out)
 {
 	struct outlook outlook;
-	struct amount lower = model_lower(model);
+	struct amount lower = least_of(model, need);
 
 	outlook_now(a, &outlook);
 	outlook_at_baseline(a, &outlook);
@@ -350,6 +365,55 @@ void place_drain(struct arbiter *a, const struct want *want, struct instance *vi
 	instance_drain(a, victim, REASON_OVERDUE, want->model);
 }
 
+/*
+ * It is loaded, and will it ever have room for this one? As it is measured before its first conversation, it
+ * will be whenever it is loaded again; so the next who asks for as much is told so without a load.
+ */
+static bool never_runs(struct arbiter *a, const struct want *want, struct verdict *out)
+{
+	struct model *model = want->model;
+	const struct amount *need = &want->head->spec.need, least = model->least;
+	const struct instance *instance = want->instance;
+	bool fresh = instance && kept_applies(model) && instance->ever_idle && !instance->served;
+
+	if (fresh)
+		model->least = instance->idle;
+	bool never = place_never(a, model, need, out);
+	if (fresh && !never)
+		model->least = least;
+	bool first = amount_total(&model->hopeless) == 0;
+	if (fresh && never && (first || amount_total(need) < amount_total(&model->hopeless)))
+		model->hopeless = *need;
+	return never;
+}
+
+static void refuse_never(struct arbiter *a, const struct want *want, const struct verdict *verdict)
+{
+	const struct refusal refusal = {
+		.fail = FAIL_NEVER_FITS,
+		.reason = verdict->binds,
+		.verdict = *verdict,
+		.weighed = true,
+	};
+	struct model *model = want->model;
+	struct instance *instance = want->instance;
+
+	request_reject(a, want->head, &refusal);
+	/* Who could serve nobody of those who asked is of no use to anybody. */
+	if (instance && !instance->served && !instance->by_hand && !model->queue.count && !model->preload &&
+	    !model_pinned(model))
+		instance_unload(a, instance, ACTION_STOP, verdict->binds);
+}
+
+/* An estimate alone does not say that one has no room: it is measured first. */
+static bool is_unmeasured(const struct arbiter *a, const struct want *want)
+{
+	const struct instance *instance = want->instance;
+
+	return instance && kept_applies(want->model) && !instance->ever_idle && !instance->served &&
+	       a->now - instance->ready_at < GRACE_US;
+}
+
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
 bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
@@ -362,13 +426,12 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 		.weighed = true,
 	};
 
-	if (!want->instance && place_never(a, want->model, &refusal.verdict)) {
-		refusal.fail = FAIL_NEVER_FITS;
-		refusal.reason = refusal.verdict.binds;
-		refusal.retry_after_us = 0;
-		request_reject(a, want->head, &refusal);
+	if ((!want->instance || kept_applies(want->model)) && never_runs(a, want, &refusal.verdict)) {
+		refuse_never(a, want, &refusal.verdict);
 		return true;
 	}
+	if (is_unmeasured(a, want))
+		return false;
 	INSTANCES_LIVE(a, i) {
 		const struct model *model = model_row(a, i->model);
 		bool stays = model == want->model || set_pinned(a, model) ||

@@ -64,8 +64,12 @@ bool place_one(struct arbiter *a);
 /* A drain whose beneficiary no longer needs it: serve again. */
 bool place_undrain(struct arbiter *a);
 
-/* Not on this machine: not even beside nothing but the pinned, at the least foreign use ever seen. */
-bool place_never(const struct arbiter *a, const struct model *model, struct verdict *out);
+/*
+ * Not on this machine: not even beside nothing but the pinned, at the least foreign use ever seen. Where KV
+ * follows conversations, one of `need` has to have room as well; NULL: as large as one that had none.
+ */
+bool place_never(const struct arbiter *a, const struct model *model, const struct amount *need,
+                 struct verdict *out);
 
 /* The longest unused instance that runs nothing and may go; NULL: none. */
 struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinned_too);

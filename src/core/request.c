@@ -180,6 +180,8 @@ void request_done(struct arbiter *a, struct request *request)
 		.request = request_id(a, request),
 	};
 
+	if (request->spec.kind == REQUEST_LOAD)
+		model_instance(a, model_of(a, request))->by_hand = 1;
 	dequeue(a, request);
 	free_row(a, request);
 	outbox_put(a, &action);
@@ -196,6 +198,7 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	request->instance = instance_id(a, instance);
 	request->started_at = a->now;
 	instance->served++;
+	model->hopeless = (struct amount){ 0 };
 	habit_turn(model, request);
 	chain_append(a, &instance->running, request);
 	instance_take(a, instance, request);
@@ -304,6 +307,8 @@ static void refuse_load(const struct arbiter *a, const struct model *model,
                         const struct request_spec *spec, struct refusal *out)
 {
 	bool infers = spec->kind == REQUEST_INFER;
+	bool told = amount_total(&spec->need) > 0;
+	const struct amount *need = !infers ? NULL : told ? &spec->need : &model->spec.per_request;
 
 	if (infers && !(model->spec.flags & MODEL_AUTOLOAD) && !model->queue.count) {
 		out->fail = FAIL_NOT_LOADED;
@@ -311,7 +316,7 @@ static void refuse_load(const struct arbiter *a, const struct model *model,
 		out->fail = FAIL_BACKING_OFF;
 		out->reason = REASON_BACK_OFF;
 		out->retry_after_us = model->retry_at - a->now;
-	} else if (a->machine_known && !model_outside(model) && place_never(a, model, &out->verdict)) {
+	} else if (a->machine_known && !model_outside(model) && place_never(a, model, need, &out->verdict)) {
 		out->fail = FAIL_NEVER_FITS;
 		out->reason = out->verdict.binds;
 		out->weighed = true;

@@ -134,7 +134,7 @@ struct instance {
 	struct amount load_peak; /* highest own while loading */
 	struct amount idle;     /* highest own while ready with nothing running */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */
-	uint32_t unused_clearing;
+	uint32_t by_hand;       /* a load that somebody asked for is done with it */
 	int64_t clear_not_before;
 	int64_t least_need;     /* the smallest need of those that run or are ending; INT64_MAX = none */
 	int64_t kv_bytes;       /* MODEL_LAZY: in its claim, for conversations live and kept */
@@ -209,6 +209,8 @@ struct model {
 	int64_t waits_weight;       /* sum of the class weights in its queue */
 	int64_t waits_arrival;      /* ... each times its arrival */
 	struct habit habit;
+	struct amount least;        /* MODEL_LAZY: it took this before it served anybody ... */
+	struct amount hopeless;     /* ... and had no room for one of this need; zero: none yet, or it served since */
 	struct learned_row prior;   /* before this life of its instance */
 	struct learned_row learned; /* prior and what this life taught */
 };

@@ -123,6 +123,8 @@ void rig_step(struct rig *rig, struct event *event)
 {
 	event->at_us = rig->now;
 	run(rig, event);
+	if (event->type == EVENT_MEASURED)
+		return; /* a note: the next step acts upon it */
 
 	uint32_t actions = rig->actions;
 	struct event nothing = { .type = EVENT_TICK, .at_us = rig->now };

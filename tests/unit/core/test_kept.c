@@ -1,6 +1,7 @@
 /* An engine whose KV follows its conversations: a dispatch is an admission. */
 #include "rig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { A, B };
@@ -177,8 +178,8 @@ static void test_more_than_there_is_never_runs(void **state)
 	lazy(&rig, A, 10, 16, 1);
 	load(&rig, A);
 	ask(&rig, A, 12);
-	rig_wait(&rig, 400);
-	rig_expect(&rig, "reject 2 no_room");
+	rig_expect(&rig, "reject 2 never_fits"); /* who was loaded by hand stays for others */
+	assert_int_equal(rig_view(&rig, A).state, MODEL_IDLE);
 	rig_close(&rig);
 }
 
@@ -295,6 +296,107 @@ static void test_impossible_readings_change_nothing(void **state)
 	rig_close(&rig);
 }
 
+static enum fits planned(struct rig *rig, uint32_t model)
+{
+	void *scratch = calloc(1, arbiter_bytes(&rig->limits));
+	struct plan plan = { 0 };
+
+	assert_true(arbiter_plan(rig->arbiter, model, scratch, &plan));
+	free(scratch);
+	return plan.fits;
+}
+
+/* It fits by the least that it may take, and not as it turns out to be. */
+static void open_too_large(struct rig *rig, enum policy policy)
+{
+	rig_open(rig, 40);
+	rig->machine.policy = policy;
+	rig->machine.limit_bytes = 22 * GIB;
+	rig_machine(rig);
+	rig_sample(rig, 0);
+	lazy(rig, A, 20, 40, 1)->lower.bytes[0][USE_HOST] = 14 * GIB;
+	rig_model(rig, A);
+}
+
+static void tries_once_and_goes(enum policy policy)
+{
+	struct rig rig;
+
+	open_too_large(&rig, policy);
+	ask(&rig, A, 3);
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, A);
+	rig_expect(&rig, ""); /* an estimate alone does not refuse: it is measured first */
+	rig_measure(&rig, A, 20, true, false);
+	rig_sample(&rig, 20);
+	rig_expect(&rig, "reject 1 never_fits, stop a");
+	assert_int_equal(rig.reject.reason, REASON_LIMIT);
+	assert_true(rig.reject.retry_after_us == 0);
+	assert_true(rig.reject.decision.need_bytes == 23 * GIB);
+	assert_true(rig.reject.decision.room_bytes == 22 * GIB);
+	rig_gone(&rig, A);
+	assert_int_equal(planned(&rig, A), FITS_NEVER);
+	ask(&rig, A, 3); /* it is not loaded again to find out the same */
+	rig_expect(&rig, "reject 2 never_fits");
+	ask(&rig, A, 1);
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, A);
+	rig_measure(&rig, A, 20, true, false);
+	rig_sample(&rig, 20);
+	rig_expect(&rig, "dispatch 3 a");
+	rig_close(&rig);
+}
+
+static void test_what_has_room_for_no_conversation_is_told_so_and_goes(void **state)
+{
+	(void)state;
+	tries_once_and_goes(POLICY_COTENANT);
+	tries_once_and_goes(POLICY_LRU);
+}
+
+static void test_a_conversation_too_large_leaves_the_others_their_model(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	open_too_large(&rig, POLICY_COTENANT);
+	uint32_t first = ask(&rig, A, 1);
+	rig_load(&rig, A);
+	rig_measure(&rig, A, 20, true, false);
+	rig_sample(&rig, 20);
+	rig_expect(&rig, "spawn a, dispatch 1 a");
+	rig_finish(&rig, first);
+	held(&rig, A, true, 1, (int64_t[]){ 0 });
+	ask(&rig, A, 9); /* more than there is even by the least that the model may take */
+	rig_expect(&rig, "reject 2 never_fits");
+	assert_true(rig.reject.decision.need_bytes == 23 * GIB);
+	assert_int_equal(rig_view(&rig, A).state, MODEL_IDLE);
+	assert_int_equal(planned(&rig, A), FITS_NOW);
+	rig_close(&rig);
+}
+
+static void test_who_was_refused_for_the_limit_may_come_when_it_is_raised(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	open_too_large(&rig, POLICY_COTENANT);
+	ask(&rig, A, 3);
+	rig_load(&rig, A);
+	rig_measure(&rig, A, 20, true, false);
+	rig_sample(&rig, 20);
+	rig_gone(&rig, A);
+	rig_expect(&rig, "spawn a, reject 1 never_fits, stop a");
+	rig.machine.limit_bytes = 24 * GIB;
+	rig_machine(&rig);
+	ask(&rig, A, 3);
+	rig_load(&rig, A);
+	rig_measure(&rig, A, 20, true, false);
+	rig_sample(&rig, 20);
+	rig_expect(&rig, "spawn a, dispatch 2 a");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +412,9 @@ int main(void)
 		cmocka_unit_test(test_conversations_make_room_for_a_load),
 		cmocka_unit_test(test_one_that_cannot_be_cleared_goes_whole),
 		cmocka_unit_test(test_impossible_readings_change_nothing),
+		cmocka_unit_test(test_what_has_room_for_no_conversation_is_told_so_and_goes),
+		cmocka_unit_test(test_a_conversation_too_large_leaves_the_others_their_model),
+		cmocka_unit_test(test_who_was_refused_for_the_limit_may_come_when_it_is_raised),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
