@@ -321,6 +321,10 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
 			lazy_check_engine(&ground->lazy, model, &verdict);
 	}
 	row->lazy = verdict.works;
+	row->untried = verdict.pending;
+	/* What would be loaded by itself waits for that, and is not loaded as what it is not. */
+	if (row->untried)
+		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
 	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
 }
 
@@ -437,7 +441,7 @@ bool catalogue_is_current(const struct conf_model *model, const struct catalogue
 {
 	uint64_t build = row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
 
-	return row->spec.file_key == file_key(model) && build == build_key(model);
+	return !row->untried && row->spec.file_key == file_key(model) && build == build_key(model);
 }
 
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out)

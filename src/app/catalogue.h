@@ -36,6 +36,7 @@ struct catalogue_row {
 	bool whole_on_device;     /* nobody tells the device's share: it gets all */
 	bool lazy;                /* started with the preload library: KV follows use */
 	struct kv_shape kv;       /* where lazy */
+	bool untried;             /* its engine is to be tried out before a load: until then as if it were not lazy */
 	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
 };

@@ -211,6 +211,8 @@ void shell_warm_decided(struct shell *shell, const struct decision *decision);
 /* shell_recheck.c: the request goes on, or is refused, once the model's file was looked at again.
  */
 void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec);
+/* One after the other, the engines of models that wait for it. */
+void shell_try_engines(struct shell *shell);
 
 /* shell_outside.c: servers that we do not run. */
 void shell_look_outside(struct shell *shell); /* for those that the configuration names now */
@@ -230,6 +232,7 @@ void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
 struct calibration;
 void shell_open_learning(struct shell *shell); /* corrects the catalogue; before the arbiter hears of it */
 void shell_close_learning(struct shell *shell);
+void shell_correct_model(struct shell *shell, uint32_t model); /* its row is new */
 void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_bytes);
 /* A load of it was killed for memory: it takes more than it was granted. */
 void shell_learn_killed(struct shell *shell, uint32_t model);

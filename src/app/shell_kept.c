@@ -152,13 +152,16 @@ static void push_held(struct kept_talk *kept, const struct conversations_told *t
 
 	event.held.instance = kept->instance;
 	event.held.settled = kept->ended == kept->ended_when_asked;
+	int64_t filled = 0;
+	for (uint32_t i = 0; i < kept->slots; i++)
+		filled += kept->most_tokens[i] > 0;
 	for (uint32_t i = 0; i < kept->slots; i++)
 		add_slot(&event, i, known ? kv_shape_bytes(&kept->shape, kept->most_tokens[i])
 		                          : kept->shape.full_bytes);
 	event.held.tokens = kept->tokens;
 	if (known && told->lazy.reached) {
 		int64_t there = told->lazy.resident_bytes - kept->state_bytes;
-		set_right(&event, there > 0 ? there : 0);
+		set_right(&event, (there > 0 ? there : 0) + filled * kept->shape.beside_bytes);
 	}
 	shell_push(kept->shell, &event);
 }
@@ -167,10 +170,9 @@ static void push_held(struct kept_talk *kept, const struct conversations_told *t
 static void check_effect(struct kept_talk *kept, const struct conversations_told *told)
 {
 	struct catalogue_row *row = &kept->shell->catalogue.rows[kept->model];
-	int64_t expected = kept->shape.full_bytes * kept->slots;
 
 	kept->checked = true;
-	if (told->lazy.reached && told->lazy.reserved_bytes >= expected / 10 * 9)
+	if (lazy_took_effect(&told->lazy, (kept->shape.full_bytes - kept->shape.beside_bytes) * kept->slots))
 		return;
 	kept->plain = true;
 	str_copy(row->not_lazy, sizeof(row->not_lazy), STR("the preload library took no effect in its engine"));

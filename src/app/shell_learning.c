@@ -33,6 +33,7 @@ enum { KEPT_VERSION = 1 };
 struct learning {
 	struct kept *kept; /* a ring, by sequence */
 	uint64_t next;     /* sequence of the next one */
+	uint64_t life;     /* the first of this life of the daemon */
 };
 
 static void on_kept(void *ctx, const void *row)
@@ -48,13 +49,14 @@ static void on_kept(void *ctx, const void *row)
 		learning->next = kept.sequence + 1;
 }
 
-static uint32_t in_order(const struct learning *learning, struct observation **out)
+/* Those before `end`. */
+static uint32_t in_order(const struct learning *learning, uint64_t end, struct observation **out)
 {
 	uint64_t first = learning->next > KEPT_MOST ? learning->next - KEPT_MOST : 1;
 	struct observation *all = xcalloc(KEPT_MOST, sizeof(*all));
 	uint32_t count = 0;
 
-	for (uint64_t i = first; i < learning->next; i++)
+	for (uint64_t i = first; i < end; i++)
 		if (learning->kept[i % KEPT_MOST].sequence == i)
 			all[count++] = learning->kept[i % KEPT_MOST].observation;
 	*out = all;
@@ -69,36 +71,55 @@ static bool is_estimated(const struct shell *shell, uint32_t model)
 	       !(shell->catalogue.rows[model].spec.flags & MODEL_DECLARED);
 }
 
-static void correct_rows(struct shell *shell, const struct corrector *corrector)
+static void correct_row(struct shell *shell, const struct corrector *corrector, uint32_t model)
 {
+	struct catalogue_row *row = &shell->catalogue.rows[model];
 	struct correction correction;
 
-	for (size_t i = 0; i < shell->catalogue.count; i++) {
-		struct catalogue_row *row = &shell->catalogue.rows[i];
-		if (row->error[0] || !is_estimated(shell, (uint32_t)i))
-			continue;
-		correct(corrector, &row->keys, &row->formula, &correction);
-		catalogue_correct(row, &correction);
-	}
+	if (row->error[0] || !is_estimated(shell, model))
+		return;
+	correct(corrector, &row->keys, &row->formula, &correction);
+	catalogue_correct(row, &correction);
+}
+
+/* What the loads of earlier lives taught; NULL: there were none. */
+static struct corrector *earlier_lives(const struct learning *learning)
+{
+	struct observation *all;
+	uint32_t count = in_order(learning, learning->life, &all);
+	struct corrector *corrector = count > 0 ? corrector_new() : NULL;
+
+	for (uint32_t i = 0; i < count; i++)
+		corrector_observe(corrector, &all[i], NULL);
+	free(all);
+	return corrector;
+}
+
+void shell_correct_model(struct shell *shell, uint32_t model)
+{
+	struct corrector *corrector = earlier_lives(shell->learning);
+
+	if (!corrector)
+		return;
+	correct_row(shell, corrector, model);
+	corrector_free(corrector);
 }
 
 void shell_open_learning(struct shell *shell)
 {
 	struct learning *learning = xcalloc(1, sizeof(*learning));
-	struct corrector *corrector = corrector_new();
-	struct observation *all;
 
 	learning->kept = xcalloc(KEPT_MOST, sizeof(*learning->kept));
 	learning->next = 1;
 	shell->learning = learning;
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct kept), on_kept, learning);
-	uint32_t count = in_order(learning, &all);
-	for (uint32_t i = 0; i < count; i++)
-		corrector_observe(corrector, &all[i], NULL);
-	free(all);
-	if (count > 0)
-		correct_rows(shell, corrector);
+	learning->life = learning->next;
+	struct corrector *corrector = earlier_lives(learning);
+	if (!corrector)
+		return;
+	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+		correct_row(shell, corrector, i);
 	corrector_free(corrector);
 }
 
@@ -160,7 +181,7 @@ void shell_learn_killed(struct shell *shell, uint32_t model)
 void shell_calibration(const struct shell *shell, struct calibration *out)
 {
 	struct observation *all;
-	uint32_t count = in_order(shell->learning, &all);
+	uint32_t count = in_order(shell->learning, shell->learning->next, &all);
 
 	calibrate(all, count, out);
 	free(all);

@@ -403,6 +403,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_find_lazy(shell);
 	struct catalogue_ground ground;
 	shell_ground(shell, &ground);
+	ground.lazy.known_only = true;
 	catalogue_build(conf, &ground, &shell->catalogue);
 	warn_of_models(shell);
 	open_history(shell);
@@ -427,6 +428,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	if (!shell->sampler)
 		return err_set(err, -EAGAIN, "no thread is to be had that reads the machine");
 	shell_look_outside(shell);
+	shell_try_engines(shell);
 	say_hello(shell);
 	return 0;
 }

@@ -3,7 +3,8 @@
  * loaded: one that was mended or has arrived serves without a reload, and one
  * that was replaced is not admitted by what its predecessor took. The look
  * reads the disk, so it runs on a worker, and those who ask meanwhile wait for
- * the same look.
+ * the same look. An engine that was never tried out is, within such a look: by the first
+ * who asks, or by itself after the start.
  */
 #include "app/shell.h"
 
@@ -81,7 +82,10 @@ static void after_look(uv_work_t *work, int status)
 
 	unlink_recheck(shell, recheck);
 	if (status == 0 && current && recheck->changed) {
+		bool tried = shell->catalogue.rows[recheck->model].untried;
 		shell->catalogue.rows[recheck->model] = recheck->row;
+		if (tried)
+			shell_correct_model(shell, recheck->model);
 		if (!recheck->row.error[0])
 			shell_push_model(shell, recheck->model, false);
 	}
@@ -93,6 +97,38 @@ static void after_look(uv_work_t *work, int status)
 		free(asked);
 	}
 	free(recheck);
+	if (shell->phase == PHASE_SERVING)
+		shell_try_engines(shell);
+}
+
+static struct recheck *start_look(struct shell *shell, uint32_t model)
+{
+	struct recheck *recheck = xcalloc(1, sizeof(*recheck));
+
+	recheck->shell = shell;
+	recheck->model = model;
+	recheck->conf_model = &shell->conf->models[model];
+	shell_ground(shell, &recheck->ground);
+	recheck->row = shell->catalogue.rows[model];
+	recheck->next = shell->rechecks;
+	shell->rechecks = recheck;
+	recheck->work.data = recheck;
+	uv_queue_work(&shell->loop, &recheck->work, look, after_look);
+	return recheck;
+}
+
+void shell_try_engines(struct shell *shell)
+{
+	/* Two at once would start the same engine twice; the next follows the last. */
+	if (shell->rechecks)
+		return;
+	for (uint32_t i = 0; i < shell->catalogue.count; i++) {
+		const struct catalogue_row *row = &shell->catalogue.rows[i];
+		if (!row->untried || shell->conf->models[i].absent)
+			continue;
+		start_look(shell, i);
+		return;
+	}
 }
 
 void shell_recheck(struct shell *shell, struct id ticket, const struct request_spec *spec)
@@ -108,15 +144,5 @@ void shell_recheck(struct shell *shell, struct id ticket, const struct request_s
 		*last = asked;
 		return;
 	}
-	recheck = xcalloc(1, sizeof(*recheck));
-	recheck->shell = shell;
-	recheck->model = spec->model;
-	recheck->conf_model = &shell->conf->models[spec->model];
-	shell_ground(shell, &recheck->ground);
-	recheck->row = shell->catalogue.rows[spec->model];
-	recheck->first = asked;
-	recheck->next = shell->rechecks;
-	shell->rechecks = recheck;
-	recheck->work.data = recheck;
-	uv_queue_work(&shell->loop, &recheck->work, look, after_look);
+	start_look(shell, spec->model)->first = asked;
 }

@@ -12,9 +12,11 @@ void kv_shape_of(const struct conf_model *model, const struct estimate *estimate
 	const struct launch_choice choice = { .context = context, .slots = model->slots, .lazy = true };
 
 	engine_estimate_params(model, &choice, &params);
+	int64_t cache = (estimate->host.kv_bytes + estimate->device.kv_bytes) / (model->slots > 0 ? model->slots : 1);
 	*out = (struct kv_shape){
 		.token_bytes = estimate->kv_bytes_per_token,
 		.full_bytes = estimate->per_request_bytes,
+		.beside_bytes = estimate->per_request_bytes > cache ? estimate->per_request_bytes - cache : 0,
 		.step_tokens = params.flash == FLASH_OFF ? PAGE_VALUES : 1,
 	};
 	int64_t linear = context * estimate->kv_bytes_per_token;

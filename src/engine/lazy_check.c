@@ -473,7 +473,10 @@ void lazy_check_engine(const struct lazy_check *check, const struct conf_model *
 		return;
 	}
 	verdict_path(check, program, model, &path);
-	if (!recall(buf_cstr(&path), out)) {
+	if (!recall(buf_cstr(&path), out) && check->known_only) {
+		out->pending = true;
+		snprintf(out->reason, sizeof(out->reason), "its engine is still being tried out");
+	} else if (!out->works && !out->reason[0]) {
 		int64_t began = now_ms();
 		try_both(check, model, out);
 		remember(buf_cstr(&path), out);

@@ -21,6 +21,7 @@
  */
 struct lazy_verdict {
 	bool works;
+	bool pending; /* it was never tried out, and only what is known was asked for */
 	char reason[200]; /* why not: "it is linked statically" */
 };
 
@@ -30,6 +31,7 @@ struct lazy_check {
 	const char *folder;  /* ours, where verdicts are kept */
 	const char *sockets; /* ours and private, with a short path */
 	const char *const *environment;
+	bool known_only; /* nothing is started: an engine that was never tried out is `pending` */
 };
 
 void lazy_check_engine(const struct lazy_check *check, const struct conf_model *model,

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "lazy/lazy.h"
+
 /* A cursor over JSON text that is known to come from our own child, and may be wrong all the same. */
 struct walk {
 	const char *at, *end;
@@ -105,4 +107,11 @@ bool lazy_parse(struct str body, struct lazy_told *out)
 		if (walk.depth == 1 && str_is(key, "reached"))
 			out->reached = true_here(&walk);
 	return out->reserved_bytes >= 0 && out->resident_bytes >= 0;
+}
+
+bool lazy_took_effect(const struct lazy_told *told, int64_t expected_bytes)
+{
+	int64_t left_out = 3 * LAZY_LEAST_BYTES;
+
+	return told->reached && told->reserved_bytes + left_out >= expected_bytes / 10 * 9;
 }

@@ -39,6 +39,12 @@ struct lazy_told {
 /* The body of the library's GET / (lazy/lazy.h). */
 bool lazy_parse(struct str body, struct lazy_told *out);
 
+/*
+ * Whether the library has the caches in its hands, `expected_bytes` in all. It leaves small buffers
+ * to the engine, of which there are up to three: the cache, that of windows, the recurrent state.
+ */
+bool lazy_took_effect(const struct lazy_told *told, int64_t expected_bytes);
+
 /* The number of a key of the outermost object; -1 where there is none. */
 int64_t json_number(struct str object, const char *key);
 

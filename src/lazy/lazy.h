@@ -29,4 +29,7 @@
 #define LAZY_SOCKET_VARIABLE "COTENANT_LAZY_SOCKET"
 #define LAZY_LIBRARY_NAME "libcotenant-lazy.so"
 
+/* Smaller buffers are left to the engine: not worth two calls of the kernel. */
+#define LAZY_LEAST_BYTES (1 << 20)
+
 #endif

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lazy/lazy.h"
+
 /*
  * ranges - the pages of the engine's buffers that were left to the kernel.
  *
@@ -19,7 +21,7 @@
  * All functions may be called from any thread.
  */
 enum {
-	RANGE_LEAST_BYTES = 1 << 20,   /* less is not worth two calls of the kernel */
+	RANGE_LEAST_BYTES = LAZY_LEAST_BYTES,
 	/* A larger one has a mapping of its own, gone when it is freed; a smaller one is only counted. */
 	RANGE_OWN_BYTES = 32 << 20,
 	RANGES_MAX = 256,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "../cmocka_all.h"
+#include "estimate/gguf.h"
 #include "gguf_maker.h"
 
 enum { ENTRIES = 8 };
@@ -107,6 +108,56 @@ static void a_processor_with_tiles_keeps_matrices_larger(void **state)
 	params.repack = REPACK_OFF;
 	assert_int_equal(estimate_gguf(&source, &params, &tiled, &err), 0);
 	assert_int_equal(tiled.host.weights_bytes, plain.host.weights_bytes);
+	buf_release(&file);
+}
+
+/*
+ * The walk follows the header's real size: so many reads as windows of it, whatever it counts up to,
+ * and none of the data, however long it says that is.
+ */
+static void reads_follow_the_header_s_size(void **state)
+{
+	static const uint32_t tokens[] = { 10, 1000, 100000 };
+	static const uint64_t large[] = { 1 << 20, 1 << 20 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(tokens) / sizeof(*tokens); i++) {
+		struct buf file = BUF_INIT;
+		struct estimate_params params;
+		struct estimate out;
+		struct err err = { 0 };
+		put_front(&file, 3, 1, ENTRIES + 1);
+		put_llama_entries(&file);
+		put_text(&file, "tokenizer.ggml.tokens");
+		put(&file, ARRAY, 4);
+		put(&file, TEXT, 4);
+		put(&file, tokens[i], 8);
+		for (uint32_t t = 0; t < tokens[i]; t++)
+			put_text(&file, "word");
+		put_tensor(&file, "blk.0.ffn_up.weight", 2, large, 0, 0);
+		size_t header = buf_length(&file);
+		memset(buf_reserve(&file, GGUF_WINDOW), 0, GGUF_WINDOW); /* the data's beginning */
+		buf_commit(&file, GGUF_WINDOW);
+		struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+		struct byte_source source = { &memory, memory_read, header + (UINT64_C(1) << 42) };
+		estimate_defaults(&params);
+		assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+		assert_in_range(memory.reads, 1, header / GGUF_WINDOW + 2);
+		assert_in_range(memory.bytes, header, header + GGUF_WINDOW);
+		buf_release(&file);
+	}
+	/* Counts beyond the file end the walk where the bytes end. */
+	struct buf file = BUF_INIT;
+	struct estimate_params params;
+	struct estimate out;
+	struct err err = { 0 };
+	put_front(&file, 3, 30000, 2000);
+	put_llama_entries(&file);
+	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+	struct byte_source source = { &memory, memory_read, memory.size };
+	estimate_defaults(&params);
+	assert_true(estimate_gguf(&source, &params, &out, &err) < 0);
+	assert_in_range(memory.reads, 1, 3);
 	buf_release(&file);
 }
 
@@ -668,6 +719,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_file_is_measured),
 		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
+		cmocka_unit_test(reads_follow_the_header_s_size),
 		cmocka_unit_test(a_header_cut_anywhere_is_told_as_cut),
 		cmocka_unit_test(data_cut_is_estimated_and_told),
 		cmocka_unit_test(no_changed_byte_does_harm),
