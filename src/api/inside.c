@@ -49,6 +49,13 @@ const struct conf_model *api_conf_model(const struct api *api, uint32_t model)
 
 /* ---- models by name ---- */
 
+static void put_members(const struct conf_set *set, struct buf *out)
+{
+	buf_append_str(out, STR(": it is the name of a set; its models are "));
+	for (size_t i = 0; i < set->models.count; i++)
+		buf_printf(out, "%s%s", i ? ", " : "", set->models.items[i]);
+}
+
 void api_no_model(struct api *api, struct call *call, const char *name)
 {
 	struct buf near = BUF_INIT, message = BUF_INIT;
@@ -56,8 +63,12 @@ void api_no_model(struct api *api, struct call *call, const char *name)
 	buf_printf(&message, "there is no model '%.200s'", name);
 	/* A caller that sees only some models is not told the names of the others. */
 	if (!is_limited(call) || call_key(call)->models.count == 0) {
-		conf_resolve(api->host.conf(api->host.ctx), str_from(name), &near);
-		if (buf_length(&near))
+		const struct conf *conf = api->host.conf(api->host.ctx);
+		const struct conf_set *set = conf_set_named(conf, name);
+		conf_resolve(conf, str_from(name), &near);
+		if (set)
+			put_members(set, &message);
+		else if (buf_length(&near))
 			buf_printf(&message, "; nearest: %s", buf_cstr(&near));
 	}
 	call_error(call, 404, "model_not_found", buf_cstr(&message), "cotenant ls");

@@ -78,7 +78,7 @@ const struct cli_verb verb_events = {
 static const struct cli_option history_options[] = {
 	{ "kind", 'k', CLI_TEXT, "KIND", "decisions (default), requests or observations" },
 	{ "since", 's', CLI_DURATION, "TIME", "no further back than this: 2h, 3d" },
-	{ "limit", 'n', CLI_NUMBER, "N", "at most so many, newest first (50; at most 1000)" },
+	{ "limit", 'n', CLI_NUMBER, "N", "the last so many (50; at most 1000)" },
 	{ 0 },
 };
 
@@ -189,7 +189,8 @@ const struct cli_verb verb_history = {
 	.operands = "[MODEL]",
 	.summary = "past decisions, requests, and what loads really took",
 	.help = "Prints what happened, kept over restarts: decisions in words; requests with what each\n"
-	        "waited; observations, what a load really took beside what was estimated.\n\n"
+	        "waited; observations, what a load really took beside what was estimated. The newest stands\n"
+	        "at the end; with --json it comes first.\n\n"
 	        "Examples:\n"
 	        "  cotenant history --since 2h\n"
 	        "  cotenant history chat --kind requests -n 20\n"

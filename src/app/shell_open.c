@@ -461,6 +461,7 @@ void shell_close(struct shell *shell)
 	if (shell->phase == PHASE_CLOSING)
 		return;
 	shell->phase = PHASE_CLOSING;
+	gateway_close_door(shell->gateway);
 	for (uint32_t i = 0; i < shell->instances_used; i++)
 		if (shell->instances[i].live && !shell->instances[i].gone)
 			supervisor_kill(shell->supervisor, shell->instances[i].id);

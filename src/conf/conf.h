@@ -241,6 +241,9 @@ int conf_resolve(const struct conf *conf, struct str name, struct buf *near);
 /* The set that a model is in; NULL: none. */
 const struct conf_set *conf_set_of(const struct conf *conf, const char *model);
 
+/* The set of that name; NULL: none. A set is no model: its models are asked for by their own names. */
+const struct conf_set *conf_set_named(const struct conf *conf, const char *name);
+
 /* Print the effective configuration as YAML, secrets as "***". */
 void conf_print(const struct conf *conf, struct buf *out);
 /* ... as JSON. */

@@ -72,6 +72,14 @@ const struct conf_set *conf_set_of(const struct conf *conf, const char *model)
 	return NULL;
 }
 
+const struct conf_set *conf_set_named(const struct conf *conf, const char *name)
+{
+	for (size_t i = 0; i < conf->set_count; i++)
+		if (strcmp(conf->sets[i].name, name) == 0)
+			return &conf->sets[i];
+	return NULL;
+}
+
 struct near_name {
 	const char *name;
 	unsigned distance;

@@ -572,12 +572,20 @@ enum reason place_load_gate(const struct arbiter *a, const struct model *model)
 	return instance_table_full(a) ? REASON_SLOTS : REASON_NONE;
 }
 
+/* Who asks for it: a request, a command, what a reload ended, its own preload, or its set. */
+static enum reason load_reason(const struct model *model, const struct request *head)
+{
+	if (head)
+		return head->spec.kind == REQUEST_LOAD ? REASON_OPERATOR : REASON_REQUEST;
+	if (model->renewing)
+		return REASON_CONFIG;
+	return model->preload ? REASON_PRELOAD : REASON_SET;
+}
+
 void place_start_load(struct arbiter *a, const struct want *want, const struct verdict *verdict)
 {
-	enum reason reason = REASON_PRELOAD;
+	enum reason reason = load_reason(want->model, want->head);
 
-	if (want->head)
-		reason = want->head->spec.kind == REQUEST_LOAD ? REASON_OPERATOR : REASON_REQUEST;
 	if (verdict->alone)
 		reason = REASON_ALONE;
 	struct decision decision = decision_about(a, DECISION_LOAD, reason, want->model);
@@ -609,7 +617,7 @@ bool place_attach(struct arbiter *a)
 		    model_backing_off(a, model))
 			continue;
 		struct decision decision =
-			decision_about(a, DECISION_LOAD, head ? REASON_REQUEST : REASON_PRELOAD, model);
+			decision_about(a, DECISION_LOAD, load_reason(model, head), model);
 		decision.request = head ? head->spec.sequence : 0;
 		decision.instance = a->instance_sequence + 1;
 		decision_record(a, &decision);

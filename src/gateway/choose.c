@@ -96,6 +96,19 @@ static bool refuse_unknown(struct exchange *exchange, const char *near)
 	return false;
 }
 
+/* Who asks for a set means one of its models; which, he has to say. */
+static void name_members(const struct conf *conf, const char *name, struct buf *near)
+{
+	const struct conf_set *set = conf_set_named(conf, name);
+
+	if (!set)
+		return;
+	buf_consume(near, buf_length(near));
+	for (size_t i = 0; i < set->models.count; i++)
+		buf_printf(near, "%s%s", i ? ", " : "", set->models.items[i]);
+	buf_printf(near, " (of the set '%.100s')", name);
+}
+
 static bool refuse_model(struct exchange *exchange)
 {
 	struct failure failure;
@@ -194,6 +207,8 @@ static bool find_model(struct exchange *exchange)
 			return exchange_knows_path(exchange) && refuse_nameless(exchange);
 	} else {
 		int index = conf_resolve(conf, str_from(exchange->asked), sees_all ? &near : NULL);
+		if (index < 0 && sees_all)
+			name_members(conf, exchange->asked, &near);
 		if (index < 0) {
 			refuse_unknown(exchange, buf_cstr(&near));
 			buf_release(&near);

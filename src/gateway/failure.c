@@ -41,10 +41,8 @@ static size_t text_end(int written, size_t bytes)
 
 static int retry_after(const struct fail_facts *kind, const struct action *action)
 {
-	if (!action || action->type != ACTION_REJECT)
+	if (!action || action->type != ACTION_REJECT || action->retry_after_us <= 0)
 		return kind->retry_after_s;
-	if (action->retry_after_us <= 0)
-		return 0;
 	int64_t seconds = (action->retry_after_us + US_PER_S - 1) / US_PER_S;
 	return seconds < RETRY_AFTER_MAX_S ? (int)seconds : RETRY_AFTER_MAX_S;
 }

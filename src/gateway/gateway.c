@@ -187,9 +187,13 @@ void gateway_reconfigure(struct gateway *gateway, const struct conf *conf)
 void gateway_drain(struct gateway *gateway)
 {
 	gateway->draining = true;
-	stop_listening(gateway, 1); /* an operator may look on, and the lock on the socket stays ours */
 	LIST_EACH (node, &gateway->clients)
 		client_drain(LIST_ENTRY(node, struct client, node));
+}
+
+void gateway_close_door(struct gateway *gateway)
+{
+	stop_listening(gateway, 1); /* an operator may look on, and the lock on the socket stays ours */
 }
 
 static void on_watch_closed(uv_handle_t *handle)

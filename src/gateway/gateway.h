@@ -113,8 +113,13 @@ struct gateway *gateway_new(const struct gateway_options *options, const struct 
  * must live until they ended.
  */
 void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
-/* No new connections but at the control socket; idle ones close; running exchanges go on. */
+/*
+ * Idle connections close, running exchanges go on, and each connection ends with its answer. New ones
+ * are still taken: whoever comes now is to read that we end, and when to come again.
+ */
 void gateway_drain(struct gateway *gateway);
+/* No new connections any more but at the control socket. */
+void gateway_close_door(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */
 /* Live requests for our own endpoints; their keys are of the configuration they began under. */
 uint32_t gateway_calls(const struct gateway *gateway);

@@ -351,6 +351,22 @@ static void wrong_paths_and_methods_say_what_is_right(void **state)
 	assert_int_equal(desk_ask(desk, "HEAD", "/healthz", NULL), 200);
 }
 
+static void a_set_is_no_model_but_has_some(void **state)
+{
+	struct desk *desk = *state;
+	char *models[] = { desk->model[0].name, desk->model[1].name };
+	struct conf_set set = { .name = (char[]){ "voice" }, .models = { models, 2 } };
+
+	desk->conf.sets = &set;
+	desk->conf.set_count = 1;
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/why/voice", NULL), 404);
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "a set; its models are chat, small"));
+	assert_int_equal(desk_ask_as(desk, CONF_ROLE_USE, &desk->key, "GET", "/api/v1/why/voice", NULL), 404);
+	assert_null(strstr(buf_cstr(&desk->call.text), "small"));
+	desk->conf.sets = NULL;
+	desk->conf.set_count = 0;
+}
+
 static void the_front_door_says_where_to_go(void **state)
 {
 	struct desk *desk = *state;
@@ -581,6 +597,7 @@ int main(void)
 		ON_A_DESK(a_key_sees_its_models_and_its_requests_alone),
 		ON_A_DESK(commands_need_role_admin_and_json),
 		ON_A_DESK(wrong_paths_and_methods_say_what_is_right),
+		ON_A_DESK(a_set_is_no_model_but_has_some),
 		ON_A_DESK(the_front_door_says_where_to_go),
 		ON_A_DESK(followers_get_decisions_and_slow_ones_are_dropped),
 		ON_A_DESK(log_followers_get_what_comes_and_slow_ones_hear_what_they_missed),

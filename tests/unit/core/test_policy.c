@@ -363,7 +363,7 @@ static void a_set_is_let_in_by_its_sum(void **state)
 	rig_expect(&rig, "[ready a none], dispatch 2 a, [ready b none]");
 	rig_exit(&rig, 1, false);
 	rig_gone(&rig, 1);
-	rig_expect(&rig, "[died b none], [released b none], [load b preload], spawn b");
+	rig_expect(&rig, "[died b none], [released b none], [load b set], spawn b");
 	rig_close(&rig);
 }
 

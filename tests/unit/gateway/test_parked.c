@@ -346,12 +346,17 @@ static void test_drain_lets_running_answers_end(void **state)
 	TURN_UNTIL(&world, busy->left);
 	assert_true(has_heard(busy, "0\r\n\r\n"));
 	assert_int_equal(gateway_exchanges(world.gateway), 0);
+	struct caller *late = call_up(&world); /* whoever comes now is answered, and its connection ends */
+	say(late, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	TURN_UNTIL(&world, has_heard(late, "ours") && late->left);
+	gateway_close_door(world.gateway);
 	assert_int_equal(gateway_port(world.gateway), 0);
 	struct caller *operator = call_up_unix(&world);
 	say(operator, "GET /api/v1/models HTTP/1.1\r\n\r\n");
 	TURN_UNTIL(&world, has_heard(operator, "ours"));
 	assert_true(has_heard(operator, "Connection: close"));
 	hang_up(operator);
+	hang_up(late);
 	hang_up(busy);
 	hang_up(idle);
 	world_end(&world);

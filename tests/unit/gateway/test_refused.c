@@ -67,6 +67,8 @@ static const struct {
 	  { "invalid_json" } },
 	{ "unknown model", POST_HEAD("/v1/chat/completions") BODY("16", "{\"model\":\"chta\"}"), 404,
 	  { "model_not_found", "chat", "x-should-retry: false" } },
+	{ "a set's name", POST_HEAD("/v1/chat/completions") BODY("17", "{\"model\":\"voice\"}"), 404,
+	  { "model_not_found", "did you mean: chat, other (of the set 'voice')" } },
 	{ "Anthropic's form", POST_HEAD("/v1/messages") BODY("16", "{\"model\":\"nope\"}"), 404,
 	  { "{\"type\":\"error\",\"error\":", "not_found_error" } },
 	{ "too large by its head", POST_HEAD("/v1/completions") "Content-Length: 99999999\r\n\r\n",
@@ -108,6 +110,8 @@ static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **
 	world_init(&world);
 	world.models[0].routes_work = (struct conf_strings){ (char *[]){ OWN("GET /work") }, 1 };
 	world.models[1].engine = CONF_ENGINE_SD_SERVER;
+	world.conf.sets = &(struct conf_set){ OWN("voice"), { (char *[]){ OWN("chat"), OWN("other") }, 2 }, 0 };
+	world.conf.set_count = 1;
 	world_open(&world);
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		struct caller *caller = ask(&world, refusals[i].request);
