@@ -15,19 +15,22 @@ struct advice {
 	struct quant_model *models; /* those that have an estimate */
 	size_t *index;              /* of each, in the configuration */
 	size_t count;
+	const struct catalogue_row *left_out; /* the first that cannot be judged; NULL = all can */
+	size_t left_out_count;
 	int64_t room_bytes;
 	int64_t now_bytes;          /* all of them, as they are */
 	int64_t chosen_bytes;
 	bool fits;                  /* as chosen */
 };
 
-/* What models may use together: of the pool that they go to, less what is there without them. */
-static int64_t room(const struct topology *topology)
+/* What models may use together: of the pool that they go to, less what is there without them, by the configuration. */
+static int64_t room(const struct topology *topology, const struct conf *conf)
 {
 	uint32_t pool = topology_default_pool(topology);
 	int64_t baseline = pool == 0 ? topology->mem.total - topology->mem.available : 0;
+	int64_t usable = topology_usable(topology, pool, baseline), limit = conf->memory_limit_bytes;
 
-	return topology_usable(topology, pool, baseline);
+	return limit != CONF_AUTO && limit < usable ? limit : usable;
 }
 
 static void collect(struct advice *advice)
@@ -37,6 +40,9 @@ static void collect(struct advice *advice)
 		const struct estimate *e = &row->estimate;
 		int64_t weights = e->device.weights_bytes + e->host.weights_bytes;
 
+		if (row->error[0] && !advice->left_out)
+			advice->left_out = row;
+		advice->left_out_count += row->error[0] != '\0';
 		if (row->error[0] || e->base_bytes <= 0 || weights <= 0)
 			continue;
 		struct quant_model *model = &advice->models[advice->count];
@@ -103,21 +109,34 @@ bool doctor_quants_fit(const struct findings *findings)
 	return true;
 }
 
+static void describe(const struct advice *advice, char *out, size_t out_bytes)
+{
+	char now[UNITS_TEXT], room_text[UNITS_TEXT];
+	bool limited = advice->room_bytes == advice->conf->memory_limit_bytes, one = advice->count == 1;
+	int at = 0;
+
+	units_size(now, advice->now_bytes);
+	units_size(room_text, advice->room_bytes);
+	if (advice->count > 0)
+		at = snprintf(out, out_bytes, "%zu model%s need%s %s at full context, %s may be used%s", advice->count,
+		              one ? "" : "s", one ? "s" : "", now, room_text, limited ? " (memory.limit)" : "");
+	if (advice->left_out && at >= 0 && (size_t)at < out_bytes)
+		snprintf(out + at, out_bytes - (size_t)at, "%s%zu cannot be judged: %.160s", at ? "; " : "",
+		         advice->left_out_count, advice->left_out->error);
+}
+
 static void find(const struct advice *advice, struct findings *findings)
 {
-	char now[UNITS_TEXT], room_text[UNITS_TEXT], chosen[UNITS_TEXT];
+	char chosen[UNITS_TEXT];
 	struct finding *f = &findings->list[findings->count++];
 	bool all_stay = advice->now_bytes <= advice->room_bytes;
 
 	*f = (struct finding){ .id = "quantisation", .weight = 55,
 		               .why = "models that do not fit together are loaded in turn, and each change costs "
 		                      "a load" };
-	units_size(now, advice->now_bytes);
-	units_size(room_text, advice->room_bytes);
-	snprintf(f->found, sizeof f->found, "%zu model%s need%s %s at full context, %s may be used", advice->count,
-	         advice->count == 1 ? "" : "s", advice->count == 1 ? "s" : "", now, room_text);
+	describe(advice, f->found, sizeof f->found);
 	snprintf(f->wanted, sizeof f->wanted, "all resident at once");
-	f->status = all_stay ? FINDING_OK : FINDING_ADVICE;
+	f->status = advice->count == 0 ? FINDING_UNKNOWN : all_stay ? FINDING_OK : FINDING_ADVICE;
 	if (all_stay)
 		return;
 	units_size(chosen, advice->chosen_bytes);
@@ -131,7 +150,7 @@ static void find(const struct advice *advice, struct findings *findings)
 
 json_t *doctor_quants(const struct conf *conf, const struct topology *topology, struct findings *findings)
 {
-	struct advice advice = { .conf = conf, .room_bytes = room(topology) };
+	struct advice advice = { .conf = conf, .room_bytes = room(topology, conf) };
 	json_t *array = NULL;
 
 	if (findings->count >= FINDINGS_MAX)
@@ -143,9 +162,10 @@ json_t *doctor_quants(const struct conf *conf, const struct topology *topology, 
 	collect(&advice);
 	if (advice.count > 0) {
 		advice.fits = quants_choose(advice.models, advice.count, advice.room_bytes, &advice.chosen_bytes);
-		find(&advice, findings);
 		array = rows(&advice);
 	}
+	if (advice.count > 0 || advice.left_out)
+		find(&advice, findings);
 	free(advice.models);
 	free(advice.index);
 	catalogue_release(&advice.catalogue);

@@ -13,6 +13,7 @@ enum {
 	JETSON = 4,
 	INTEL = 8,
 	CARD = 16,
+	NVIDIA_CARD = 32, /* beside CARD */
 	ANY_GPU = AMD_APU | GB10 | JETSON | INTEL | CARD,
 	EVERYWHERE = 128,
 };
@@ -31,6 +32,10 @@ static const struct check checks[] = {
 	{ "kernel", AMD_APU, 70, check_kernel, "6.18.4 or newer",
 	  "before 6.10 ROCm sees the carve-out only; before 6.18.4 gfx1151 is unstable",
 	  "install a newer kernel (lasts)" },
+	{ "firmware", AMD_APU, 75, check_firmware, "any but MES 0x83",
+	  "that version, of linux-firmware 20251125, hangs the GPU or ends in memory access faults",
+	  "install a newer linux-firmware (Debian: firmware-amd-graphics, Fedora: amd-gpu-firmware), or 20251111; "
+	  "reboot (lasts)" },
 	{ "wsl", EVERYWHERE, 30, check_wsl, "Linux itself",
 	  "under WSL the memory belongs to Windows, which takes it back and counts it otherwise",
 	  "set memory= in %UserProfile%\\.wslconfig (lasts)" },
@@ -63,6 +68,10 @@ static const struct check checks[] = {
 	  "update the kernel; lower ttm.pages_limit (lasts)" },
 	{ "nvidia_driver", GB10, 50, check_nvidia_driver, "580 or newer",
 	  "older drivers keep pages of unified memory", "install the newer driver (lasts)" },
+	{ "nvidia_settings", GB10 | NVIDIA_CARD, 30, check_nvidia_settings,
+	  "what /etc/modprobe.d asks for",
+	  "options of the module count from its next load on, and it is loaded from the initial RAM disk",
+	  "update-initramfs -u (or dracut -f), reboot" },
 	{ "xe_region", INTEL, 55, check_xe_region, "the GPU may map 90 % of the RAM",
 	  "older xe drivers allow half", "use kernel 6.15 or newer (lasts)" },
 	{ "vendor_values", ANY_GPU, 20, check_vendor_values,
@@ -73,13 +82,21 @@ static const struct check checks[] = {
 	{ "gpu_orphans", ANY_GPU, 90, check_orphans, "all GPU memory has an owner",
 	  "memory that no process holds comes back by a reboot only",
 	  "end what uses the GPU; if it stays, reboot" },
-	{ "device_rights", AMD_APU | CARD, 65, check_device_rights,
+	{ "device_rights", AMD_APU | CARD | INTEL, 65, check_device_rights,
 	  "/dev/kfd and /dev/dri/renderD* may be opened", "engines run as this user",
 	  "usermod -aG render,video USER, then log in anew (lasts)" },
 	{ "largest_free_block", JETSON, 60, check_lfb, "64 blocks of 4 MiB or more",
 	  "NvMap takes large buffers in such blocks",
 	  "sync; echo 1 > /proc/sys/vm/drop_caches; echo 1 > /proc/sys/vm/compact_memory (until it "
 	  "fragments again)" },
+	{ "l4t", JETSON, 65, check_l4t, "any but 36.4.7",
+	  "that release refuses single buffers of about 1 GiB and more",
+	  "update it: apt update && apt dist-upgrade, reboot (lasts)" },
+	{ "jetson_zram", JETSON, 30, check_jetson_zram, "none with large models",
+	  "what is compressed into it is RAM that the GPU cannot have",
+	  "systemctl disable nvzramconfig; reboot (lasts)" },
+	{ "desktop", JETSON, 25, check_desktop, "none", "it holds memory that models could have",
+	  "systemctl set-default multi-user.target; reboot (lasts)" },
 	{ "cma", JETSON, 15, check_cma, "little memory in CMA",
 	  "CMA's free pages look available, but drivers cannot have them",
 	  "cma=64M on the kernel's command line (lasts)" },
@@ -108,8 +125,8 @@ static const struct check checks[] = {
 	{ "thp_defrag", EVERYWHERE, 30, check_thp_defrag, "not always",
 	  "every page fault may compact memory first",
 	  "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag (until reboot)" },
-	{ "compaction_proactiveness", GB10 | JETSON, 15, check_proactive, "20-40",
-	  "keeps large blocks at hand, which the driver needs",
+	{ "compaction_proactiveness", GB10 | JETSON | AMD_APU, 15, check_proactive, "20-40",
+	  "it keeps large blocks at hand, which NVIDIA's driver needs; moving what an AMD GPU reads pauses its queues",
 	  "echo vm.compaction_proactiveness=30 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
 	  "(lasts)" },
 	{ "compact_unevictable", AMD_APU, 45, check_unevictable, "0 with locked weights",
@@ -228,6 +245,37 @@ int64_t doctor_number(const struct doctor *doctor, const char *name)
 	return lines_number(str_from(text), &value, NULL) ? value : -1;
 }
 
+bool doctor_line(const struct doctor *doctor, const char *name, const char *start, char *out, size_t size)
+{
+	struct lines lines;
+	struct str line;
+	bool there = false;
+
+	if (lines_open(&lines, doctor->root, name) < 0)
+		return false;
+	while (!there && lines_next(&lines, &line))
+		if (str_starts(line, start)) {
+			size_t skip = strlen(start);
+			str_copy(out, size, str_trim((struct str){ line.data + skip, line.length - skip }));
+			there = true;
+		}
+	lines_close(&lines);
+	return there;
+}
+
+int64_t doctor_zram_bytes(const struct doctor *doctor)
+{
+	int64_t sum = 0;
+	char name[48];
+
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof name, "/sys/block/zram%d/disksize", i);
+		int64_t bytes = doctor_number(doctor, name);
+		sum += bytes > 0 ? bytes : 0;
+	}
+	return sum;
+}
+
 bool doctor_booted_with(const struct doctor *doctor, const char *word)
 {
 	char text[4096];
@@ -276,9 +324,9 @@ static uint32_t places_of(const struct topology *t)
 	static const uint32_t places[] = {
 		[DEVICE_AMD_GTT] = AMD_APU,  [DEVICE_AMD_CARVEOUT] = AMD_APU,
 		[DEVICE_AMD_CARD] = CARD,    [DEVICE_GB10] = GB10,
-		[DEVICE_JETSON] = JETSON,    [DEVICE_GH200] = CARD,
-		[DEVICE_NVIDIA_CARD] = CARD, [DEVICE_INTEL_IGPU] = INTEL,
-		[DEVICE_INTEL_CARD] = INTEL,
+		[DEVICE_JETSON] = JETSON,    [DEVICE_GH200] = CARD | NVIDIA_CARD,
+		[DEVICE_NVIDIA_CARD] = CARD | NVIDIA_CARD,
+		[DEVICE_INTEL_IGPU] = INTEL, [DEVICE_INTEL_CARD] = INTEL,
 	};
 	uint32_t mask = EVERYWHERE;
 

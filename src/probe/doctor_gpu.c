@@ -1,5 +1,6 @@
 /* Checks of the GPUs, their drivers and what they say. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +41,26 @@ enum finding_status check_wsl(const struct doctor *d, struct finding *f)
 		return not_known(f);
 	bool wsl = strstr(text, "icrosoft") || strstr(text, "WSL");
 	return found(f, wsl ? FINDING_ADVICE : FINDING_OK, wsl ? "WSL (%s)" : "Linux %s", text);
+}
+
+/* The scheduler's firmware, by its own version: packages name it by date, and each system otherwise. */
+enum finding_status check_firmware(const struct doctor *d, struct finding *f)
+{
+	enum { VERSION = 0xfff, BROKEN = 0x83 };
+	static const uint32_t gfx115[] = { 0x150e, 0x1586, 0x1114 }; /* Strix, Strix Halo, Krackan */
+	const struct card *card = doctor_apu(d);
+	char name[96], text[32];
+	bool known = false;
+
+	for (size_t i = 0; card && i < sizeof gfx115 / sizeof gfx115[0]; i++)
+		known = known || card->device_id == gfx115[i];
+	if (!known)
+		return found(f, FINDING_OK, "nothing is known against this GPU's");
+	snprintf(name, sizeof name, "/sys/class/drm/%s/device/fw_version/mes_fw_version", card->name);
+	if (!doctor_text(d, name, text, sizeof text))
+		return not_known(f);
+	unsigned long version = strtoul(text, NULL, 16) & VERSION;
+	return found(f, version == BROKEN ? FINDING_PROBLEM : FINDING_OK, "MES 0x%lx", version);
 }
 
 enum finding_status check_carveout(const struct doctor *d, struct finding *f)
@@ -148,20 +169,6 @@ enum finding_status check_gtt_over_ram(const struct doctor *d, struct finding *f
 	             "GTT %lld MiB, RAM %lld MiB", MIB_OF(most), MIB_OF(t->mem.total));
 }
 
-enum finding_status check_nvidia_driver(const struct doctor *d, struct finding *f)
-{
-	char text[512];
-	int64_t version = doctor_number(d, "/sys/module/nvidia/version");
-
-	if (version < 0 && doctor_text(d, "/proc/driver/nvidia/version", text, sizeof text))
-		for (const char *c = text; *c && version < 0; c++)
-			if (c[0] == ' ' && c[1] >= '0' && c[1] <= '9')
-				lines_number(str_from(c + 1), &version, NULL);
-	if (version < 0)
-		return not_known(f);
-	return found(f, version < 580 ? FINDING_ADVICE : FINDING_OK, "%lld", (long long)version);
-}
-
 enum finding_status check_xe_region(const struct doctor *d, struct finding *f)
 {
 	const struct topology *t = d->topology;
@@ -215,22 +222,4 @@ enum finding_status check_device_rights(const struct doctor *d, struct finding *
 			return found(f, FINDING_PROBLEM, "%s may not be opened", path);
 	}
 	return found(f, FINDING_OK, "all may be opened");
-}
-
-enum finding_status check_lfb(const struct doctor *d, struct finding *f)
-{
-	int64_t blocks = 0;
-
-	if (zones_free_2m_bytes(d->root, d->topology->calls.page_bytes, &blocks) < 0)
-		return not_known(f);
-	return found(f, blocks < 64 ? FINDING_PROBLEM : FINDING_OK, "%lld blocks",
-	             (long long)blocks);
-}
-
-enum finding_status check_cma(const struct doctor *d, struct finding *f)
-{
-	int64_t bytes = d->topology->mem.cma_free;
-
-	return found(f, bytes > d->topology->mem.total / 20 ? FINDING_ADVICE : FINDING_OK,
-	             "%lld MiB free in CMA", MIB_OF(bytes));
 }

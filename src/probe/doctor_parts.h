@@ -29,6 +29,9 @@ void mend(struct finding *f, const char *format, ...) __attribute__((format(prin
 int64_t doctor_number(const struct doctor *doctor, const char *name);
 /* The first line of a file; false where there is none. */
 bool doctor_text(const struct doctor *doctor, const char *name, char *out, size_t size);
+/* The first line of a file that starts so; what stands behind, without blanks. */
+bool doctor_line(const struct doctor *doctor, const char *name, const char *start, char *out, size_t size);
+int64_t doctor_zram_bytes(const struct doctor *doctor); /* of all devices, before compression */
 /* Does the kernel's command line have a word that starts so? */
 bool doctor_booted_with(const struct doctor *doctor, const char *word);
 /* Major, minor and patch as one number: 6.18.4 is 6018004; 0 where it is not known. */
@@ -36,10 +39,11 @@ int64_t doctor_kernel(const struct doctor *doctor, char *text, size_t size);
 /* The first device of a kind with a card of amdgpu's, or NULL. */
 const struct card *doctor_apu(const struct doctor *doctor);
 
-doctor_check check_kernel, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
+doctor_check check_kernel, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
         check_gttsize, check_page_pool, check_system_mem_limit, check_iommu, check_gtt_over_ram,
-        check_nvidia_driver, check_xe_region, check_vendor_values, check_orphans,
-        check_device_rights, check_lfb, check_cma; /* doctor_gpu.c */
+        check_xe_region, check_vendor_values, check_orphans, check_device_rights; /* doctor_gpu.c */
+doctor_check check_nvidia_driver, check_nvidia_settings, check_lfb, check_cma, check_l4t, check_jetson_zram,
+        check_desktop; /* doctor_nvidia.c */
 doctor_check check_swap, check_swappiness, check_min_free, check_watermark_scale,
         check_watermark_boost, check_thp, check_thp_defrag, check_proactive, check_unevictable,
         check_overcommit, check_huge_pages, check_tmpfs, check_memlock, check_psi, check_cgroup,

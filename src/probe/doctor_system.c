@@ -12,19 +12,6 @@
 
 #define MIB_OF(bytes) ((long long)((bytes) / MIB))
 
-static int64_t zram_bytes(const struct doctor *d)
-{
-	int64_t sum = 0;
-	char name[48];
-
-	for (int i = 0; i < 8; i++) {
-		snprintf(name, sizeof name, "/sys/block/zram%d/disksize", i);
-		int64_t bytes = doctor_number(d, name);
-		sum += bytes > 0 ? bytes : 0;
-	}
-	return sum;
-}
-
 static bool is_unified_nvidia(const struct doctor *d)
 {
 	for (uint32_t i = 0; i < d->topology->devices; i++)
@@ -36,7 +23,7 @@ static bool is_unified_nvidia(const struct doctor *d)
 enum finding_status check_swap(const struct doctor *d, struct finding *f)
 {
 	const struct meminfo *m = &d->topology->mem;
-	int64_t zram = zram_bytes(d), used = m->swap_total - m->swap_free;
+	int64_t zram = doctor_zram_bytes(d), used = m->swap_total - m->swap_free;
 
 	if (m->swap_total == 0)
 		return found(f, FINDING_OK, "none, which suits a server");
@@ -62,7 +49,7 @@ enum finding_status check_swap(const struct doctor *d, struct finding *f)
 enum finding_status check_swappiness(const struct doctor *d, struct finding *f)
 {
 	int64_t value = doctor_number(d, "/proc/sys/vm/swappiness");
-	bool zram = zram_bytes(d) > 0;
+	bool zram = doctor_zram_bytes(d) > 0;
 
 	if (value < 0)
 		return not_known(f);
@@ -143,11 +130,16 @@ enum finding_status check_thp_defrag(const struct doctor *d, struct finding *f)
 enum finding_status check_proactive(const struct doctor *d, struct finding *f)
 {
 	int64_t value = doctor_number(d, "/proc/sys/vm/compaction_proactiveness");
+	int64_t locked = d->topology->mem.mlocked;
 
 	if (value < 0)
 		return not_known(f);
-	return found(f, value < 20 || value > 40 ? FINDING_ADVICE : FINDING_OK, "%lld",
-	             (long long)value);
+	if (!doctor_apu(d))
+		return found(f, value < 20 || value > 40 ? FINDING_ADVICE : FINDING_OK, "%lld", (long long)value);
+	want(f, "0 with weights that are locked or shared with the GPU (SVM)");
+	mend(f, "echo vm.compaction_proactiveness=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)");
+	return found(f, value > 0 && locked > GIB ? FINDING_ADVICE : FINDING_OK, "%lld, %lld MiB locked",
+	             (long long)value, MIB_OF(locked));
 }
 
 enum finding_status check_unevictable(const struct doctor *d, struct finding *f)
@@ -186,33 +178,12 @@ enum finding_status check_tmpfs(const struct doctor *d, struct finding *f)
 	             MIB_OF(bytes));
 }
 
-/* A line of a file that starts so; the rest of it without blanks. */
-static bool line_of(const struct doctor *d, const char *name, const char *start, char *out,
-                    size_t size)
-{
-	struct lines lines;
-	struct str line;
-	bool there = false;
-
-	if (lines_open(&lines, d->root, name) < 0)
-		return false;
-	while (!there && lines_next(&lines, &line))
-		if (str_starts(line, start)) {
-			size_t skip = strlen(start);
-			str_copy(out, size,
-			         str_trim((struct str){ line.data + skip, line.length - skip }));
-			there = true;
-		}
-	lines_close(&lines);
-	return there;
-}
-
 enum finding_status check_memlock(const struct doctor *d, struct finding *f)
 {
 	char text[96];
 	int64_t bytes;
 
-	if (!line_of(d, "/proc/self/limits", "Max locked memory", text, sizeof text))
+	if (!doctor_line(d, "/proc/self/limits", "Max locked memory", text, sizeof text))
 		return not_known(f);
 	if (str_starts(str_from(text), "unlimited"))
 		return found(f, FINDING_OK, "unlimited");
@@ -272,7 +243,7 @@ enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 	};
 	char text[32], missing[200] = "";
 
-	if (!line_of(d, "/proc/self/status", "CapEff:", text, sizeof text))
+	if (!doctor_line(d, "/proc/self/status", "CapEff:", text, sizeof text))
 		return not_known(f);
 	uint64_t caps = strtoull(text, NULL, 16);
 	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
@@ -293,9 +264,9 @@ enum finding_status check_fragmentation(const struct doctor *d, struct finding *
 
 	if (t->free_2m_bytes < 0)
 		return not_known(f);
-	if (line_of(d, "/proc/vmstat", "compact_stall ", text, sizeof text))
+	if (doctor_line(d, "/proc/vmstat", "compact_stall ", text, sizeof text))
 		lines_number(str_from(text), &stall, NULL);
-	if (line_of(d, "/proc/vmstat", "compact_fail ", text, sizeof text))
+	if (doctor_line(d, "/proc/vmstat", "compact_fail ", text, sizeof text))
 		lines_number(str_from(text), &fail, NULL);
 	bool broken = t->mem.available > 4 * GIB && t->mem.free > 2 * GIB &&
 	              (t->free_2m_bytes < GIB || t->free_2m_bytes < t->mem.free / 10);

@@ -32,6 +32,8 @@ static const char *const whole[] = {
 	"/proc/sys/vm/overcommit_memory",
 	"/proc/device-tree/compatible",
 	"/proc/driver/nvidia/version",
+	"/proc/driver/nvidia/params",
+	"/etc/nv_tegra_release",
 	"/sys/module/nvidia/version",
 	"/sys/module/ttm/parameters/pages_limit",
 	"/sys/module/ttm/parameters/page_pool_size",
@@ -60,6 +62,7 @@ static const struct part {
 static const char *const card_files[] = { "vendor",
 	                                  "device",
 	                                  "power/runtime_status",
+	                                  "fw_version/mes_fw_version",
 	                                  "mem_info_vram_total",
 	                                  "mem_info_vis_vram_total",
 	                                  "mem_info_vram_used",
@@ -159,6 +162,27 @@ static void copy_lines(struct recording *recording, const char *name, const char
 
 	if (collect(name, starts, count, &out))
 		put(recording, name, buf_str(&out));
+	buf_release(&out);
+}
+
+/* Of all files of options one: their names, and what stands beside, are nobody's business. */
+static void copy_module_options(struct recording *recording)
+{
+	static const char *const wanted[] = { "options nvidia " };
+	char path[PATH_MAX];
+	struct buf out = BUF_INIT;
+	struct dirent *entry;
+	DIR *folder = opendir("/etc/modprobe.d");
+
+	while (folder && (entry = readdir(folder))) {
+		snprintf(path, sizeof path, "/etc/modprobe.d/%s", entry->d_name);
+		if (str_ends(str_from(entry->d_name), ".conf"))
+			collect(path, wanted, 1, &out);
+	}
+	if (folder)
+		closedir(folder);
+	if (buf_length(&out) > 0)
+		put(recording, "/etc/modprobe.d/recorded.conf", buf_str(&out));
 	buf_release(&out);
 }
 
@@ -316,6 +340,7 @@ int recording_save(const char *folder, const struct topology *topology, struct e
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 		copy_lines(&recording, parts[i].file, parts[i].starts,
 		           sizeof parts[i].starts / sizeof parts[i].starts[0]);
+	copy_module_options(&recording);
 	copy_boot_words(&recording);
 	for (uint32_t i = 0; i < topology->cards.count; i++)
 		copy_card(&recording, topology->cards.card[i].name);

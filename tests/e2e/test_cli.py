@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness import (LLAMA, MIB, MODELS, PROGRAM, chat, config, decisions, fake, in_threads, kill, models, real, state,
+from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, chat, config, decisions, fake, in_threads, kill, models, real, state,
                      wait_for)
 
 
@@ -188,6 +188,31 @@ def test_check_and_config(tmp_path):
     done = run("check", "-f", bad)
     assert done.returncode == 1
     assert "bad.yaml:4:5" in done.stderr + done.stdout and "context" in done.stderr + done.stdout
+
+
+def test_doctor_s_advice_keeps_within_the_limit(tmp_path):
+    path = tmp_path / "cotenant.yaml"
+
+    def advice(limit, tree, server=LLAMA):
+        rows = [f"{name}: {{engine: llama-server, file: {MODELS / name}.gguf, context: 2048}}" for name in ("7b", "3b")]
+        path.write_text(f"memory: {{limit: {limit}}}\nengines: {{llama-server: {{path: {server}}}}}\n"
+                        f"models: {{{', '.join(rows)}}}\n")
+        done = run("doctor", "--root", tree, "-f", str(path), "--json")
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        return next(row for row in told["checks"] if row["id"] == "quantisation"), told["quantisation"]
+    tree = str(ROOT / "tests" / "trees" / "strix-halo-110g")
+    found, rows = advice("auto", tree)
+    assert found["status"] == "ok" and "(memory.limit)" not in found["found"]
+    whole = sum(row["now_bytes"] + row["rest_bytes"] for row in rows)
+    limit = whole - (1 << 30)
+    found, rows = advice(f"{limit >> 20}MiB", tree)
+    assert found["status"] == "advice" and found["found"].endswith("may be used (memory.limit)")
+    assert sum(row["advised_bytes"] + row["rest_bytes"] for row in rows) <= limit
+    found, _ = advice("1TiB", tree)
+    assert found["status"] == "ok", "a limit beyond the machine is none"
+    found, rows = advice("auto", tree, "/no/such/llama-server")
+    assert found["status"] == "unknown" and "2 cannot be judged" in found["found"] and rows == []
 
 
 def test_events_follow(daemon):
