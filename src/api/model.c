@@ -201,6 +201,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
+	json_object_set_new(json, "settled", json_boolean(model->settled));
 	add_by_pool(api, json, "by_pool", &model->measured);
 	add_by_pool(api, json, "claim_by_pool", &model->claim);
 	json_object_set_new(json, "running", json_integer(model->running));

@@ -134,14 +134,9 @@ static void put_ready(const struct decision *d, const char *model, struct buf *o
 		buf_printf(out, " after ");
 		put_time(out, d->load_us);
 	}
-	if (d->measured_bytes > 0) {
-		buf_printf(out, ", takes ");
-		put_size(out, d->measured_bytes);
-	}
 	if (d->need_bytes > 0) {
-		buf_printf(out, " of the ");
+		buf_printf(out, ", claims ");
 		put_size(out, d->need_bytes);
-		buf_printf(out, " claimed");
 	}
 }
 
@@ -436,7 +431,7 @@ static void put_why_waiting(const struct model_view *m, struct buf *out)
 
 static void put_usage(const struct model_view *m, int64_t now_us, struct buf *out)
 {
-	if (m->measured_bytes > 0) {
+	if (m->measured_bytes > 0 && m->settled) {
 		buf_printf(out, ", takes ");
 		put_size(out, m->measured_bytes);
 	}

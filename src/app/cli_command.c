@@ -31,8 +31,11 @@ static int command_model(const struct cli_args *args, const char *body)
 		return json_print(root);
 	cli_put(json_text(root, "model"));
 	printf(": %s", json_text(root, "result"));
-	if (json_int(root, "measured_bytes"))
-		printf(", takes %s", units_size(size, json_int(root, "measured_bytes")));
+	/* What was measured of a load says nothing of what it takes. */
+	bool settled = json_is_true(json_object_get(root, "settled"));
+	int64_t bytes = json_int(root, settled ? "measured_bytes" : "claim_bytes");
+	if (bytes)
+		printf(", %s %s", settled ? "takes" : "claims", units_size(size, bytes));
 	if (json_int(root, "took_ms"))
 		printf(", took %s", units_duration(time, json_int(root, "took_ms") * US_PER_MS));
 	putchar('\n');

@@ -114,8 +114,9 @@ static int run_ls(const struct cli_args *args)
 		add_name(&table, model);
 		table_add(&table, "%s", json_text(model, "engine"));
 		table_add_size(&table, json_int(model, "file_bytes"));
-		table_add_size(&table, json_int(model, "estimate_bytes"));
-		table_add_size(&table, json_int(model, "peak_bytes"));
+		int64_t busy = json_int(model, "estimate_bytes"), peak = json_int(model, "peak_bytes");
+		table_add_size(&table, json_int(model, "base_bytes"));
+		table_add_size(&table, busy > peak ? busy : peak);
 		table_add(&table, "%s", json_text(model, "fault")[0] ? "broken" : json_text(model, "fits"));
 		table_add(&table, "%s", json_text(model, "state"));
 		table_add(&table, "%s", json_text(model, "priority"));
@@ -135,7 +136,7 @@ const struct cli_verb verb_ls = {
 	.operands = "",
 	.summary = "the catalogue: every model, its size, whether it fits",
 	.help = "Lists every configured model with the size of its file, what it takes once loaded and\n"
-	        "at the peak of its load, and whether that fits now.\n\n"
+	        "at most (while it loads, or with all its slots busy), and whether its load fits now.\n\n"
 	        "Examples:\n"
 	        "  cotenant ls\n"
 	        "  cotenant ls --json | jq -r '.models[].name'",

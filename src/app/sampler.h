@@ -36,7 +36,8 @@ enum sampler_pace {
 
 struct sampler_owner {
 	struct id instance;
-	bool gone; /* its group ended before this sample began */
+	bool gone;    /* its group ended before this sample began */
+	bool loading; /* it was not ready when this sample began */
 	struct sample_owner
 	        owner; /* pgid, cgroup, files filled; files must live until the sample is back */
 };

@@ -47,6 +47,7 @@ struct instance_row {
 	double speed;                       /* tokens a second, smoothed; 0 = not known */
 	bool woke;                          /* the machine slept since its speed was known */
 	int oom_score_adj;                  /* as it was last set */
+	bool unobserved;                    /* it is ready, and no sample has seen it so */
 	bool stop_wanted;                   /* before it was started: its engine is asked what it takes */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
@@ -222,6 +223,8 @@ void shell_close_outside(struct shell *shell);
 
 /* shell_actions.c: start the engine of a spawn action; it ended, or never began. */
 void shell_spawn(struct shell *shell, const struct action *action);
+/* What it takes, as the first sample since it was ready shows. */
+void shell_observe_load(struct shell *shell, const struct instance_row *row, int64_t measured_bytes);
 void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
 /* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
 bool shell_ask_engine(struct shell *shell, const struct action *action);

@@ -87,28 +87,30 @@ void shell_spawn(struct shell *shell, const struct action *action)
 }
 
 /* A measured load, kept beside what was predicted: this is what estimates are judged by. */
-static void keep_observation(struct shell *shell, const struct decision *decision)
+void shell_observe_load(struct shell *shell, const struct instance_row *instance, int64_t measured_bytes)
 {
-	const struct conf_model *model = &shell->conf->models[decision->model];
-	const struct catalogue_row *row = &shell->catalogue.rows[decision->model];
+	const struct conf_model *model = &shell->conf->models[instance->model];
+	const struct catalogue_row *row = &shell->catalogue.rows[instance->model];
 	struct model_view view;
 
 	/* It may have left the configuration while it loaded. */
 	if (model->absent || conf_is_outside(model) ||
-	    !arbiter_model(shell->arbiter, decision->model, &view))
+	    !arbiter_model(shell->arbiter, instance->model, &view))
 		return;
 	store_add_observation(
 	        shell->store,
 	        &(struct store_observation){
-	                .at_ms = (decision->at_us + shell_wall_offset_us()) / US_PER_MS,
+	                .at_ms = (instance->ready_at_us + shell_wall_offset_us()) / US_PER_MS,
 	                .model = model->name,
 	                .file = model->file ? model->file : "",
 	                .build = model->engine_path ? model->engine_path : model->engine_name,
 	                .estimate_bytes = amount_total(&row->spec.base),
-	                .measured_base_bytes = decision->measured_bytes,
-	                .measured_peak_bytes = view.peak_bytes,
-	                .load_ms = decision->load_us / US_PER_MS,
+	                .measured_base_bytes = measured_bytes,
+	                .measured_peak_bytes = view.peak_bytes > measured_bytes ? view.peak_bytes : measured_bytes,
+	                .load_ms = view.last_load_us / US_PER_MS,
 	        });
+	/* Conversations that began meanwhile are not the model's. */
+	shell_learn_load(shell, instance->model, measured_bytes - view.kept_bytes);
 }
 
 static void keep_learned(struct shell *shell)
@@ -155,10 +157,6 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 	if (decision->kind == DECISION_RELEASED) {
 		release_row(shell, decision->instance);
 		keep_learned(shell);
-	}
-	if (decision->kind == DECISION_READY) {
-		keep_observation(shell, decision);
-		shell_learn_load(shell, decision->model, decision->measured_bytes);
 	}
 }
 

@@ -486,10 +486,13 @@ static void on_ready(void *ctx, struct id instance, uint32_t slots, uint32_t con
 
 	if (row)
 		row->ready_at_us = event.at_us;
+	if (row)
+		row->unobserved = true;
 	event.instance.slots = slots;
 	event.instance.context_tokens = context_tokens;
 	shell_push(ctx, &event);
 	shell_kept_ask(ctx, instance);
+	sampler_now(((struct shell *)ctx)->sampler); /* what it takes was not known until now */
 }
 
 static void on_ended(void *ctx, struct id instance, const struct ending *ending)

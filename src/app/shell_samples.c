@@ -14,7 +14,7 @@ static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_
 
 		if (!row->live || row->gone != gone)
 			continue;
-		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone };
+		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone, .loading = row->ready_at_us == 0 };
 		struct owner whose = { 0 };
 		bool running = supervisor_owner(shell->supervisor, row->id, &whose);
 		owner->owner.pgid = whose.pgid;
@@ -46,6 +46,19 @@ int64_t shell_unowned_bytes(const struct shell *shell)
 	return bytes > 0 ? bytes : -1;
 }
 
+/*
+ * What was found is all of it: every process was readable, and its group was
+ * seen at all, which just after the fork may not be one yet. Of one that became
+ * ready meanwhile it may be from before, when it had next to nothing.
+ */
+static bool is_whole(const struct shell *shell, const struct sampler_owner *asked, const struct sample_owner *found)
+{
+	const struct instance_row *row = shell_instance((struct shell *)shell, asked->instance);
+	bool became_ready = asked->loading && row && row->ready_at_us > 0;
+
+	return found->complete && !became_ready && (found->pgid <= 0 || found->processes > 0);
+}
+
 static void push_measured(struct shell *shell, const struct sampler_owner *asked,
                           const struct sample_owner *found)
 {
@@ -56,9 +69,23 @@ static void push_measured(struct shell *shell, const struct sampler_owner *asked
 	event.measured.own.bytes[0][USE_HOST] = gone ? 0 : found->own_bytes;
 	for (uint32_t pool = 0; pool < POOLS_MAX && !gone; pool++)
 		event.measured.own.bytes[pool][USE_GPU] = found->gpu_bytes[pool];
-	event.measured.complete = gone || found->complete;
+	event.measured.complete = gone || is_whole(shell, asked, found);
 	event.measured.gone = gone;
 	shell_push(shell, &event);
+}
+
+/* A load is observed by the first sample that sees it ready. */
+static void observe(struct shell *shell, const struct sampler_owner *asked, const struct sample_owner *found)
+{
+	struct instance_row *row = shell_instance(shell, asked->instance);
+	int64_t bytes = found->own_bytes;
+
+	if (!row || !row->unobserved || asked->gone || found->processes == 0 || !is_whole(shell, asked, found))
+		return;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		bytes += found->gpu_bytes[pool];
+	row->unobserved = false;
+	shell_observe_load(shell, row, bytes);
 }
 
 /*
@@ -117,6 +144,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell_judge_pressure(shell, sample, owners);
 	for (uint32_t i = 0; i < count; i++)
 		push_measured(shell, &owners[i], &sample->owner[i]);
+	for (uint32_t i = 0; i < count; i++)
+		observe(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);
 	shell_score_engines(shell, sample, owners);
 	shell_note_power(shell, sample);

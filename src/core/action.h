@@ -57,7 +57,7 @@ enum action_type {
 enum decision_kind {
 	DECISION_NONE,
 	DECISION_LOAD,       /* decided: claims peak_bytes */
-	DECISION_READY,      /* the load is over: load_us, measured_bytes */
+	DECISION_READY,      /* the load is over: load_us; need_bytes: its claim */
 	DECISION_EVICT,      /* `model` goes so that `for_model` fits */
 	DECISION_UNLOAD,     /* idle too long, or an operator's wish (reason tells) */
 	DECISION_RELEASED,   /* its bytes were seen to come back: took wait_us after the exit */

@@ -114,6 +114,8 @@ static void measured(struct arbiter *a, struct instance *instance, const struct 
 	ledger_measured(a, instance);
 	if (again || !instance->complete)
 		return;
+	if (instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING)
+		instance->settled = 1;
 	learn_sample(a, instance);
 	habit_sample(a, instance);
 }

@@ -101,6 +101,7 @@ struct model_view {
 	uint32_t permille;       /* progress of the load */
 	int64_t claim_bytes;     /* over all pools */
 	int64_t measured_bytes;
+	bool settled;            /* measured since it was ready; before, what is measured is of its load */
 	int64_t peak_bytes;      /* highest measured of this instance */
 	int64_t kept_bytes;      /* MODEL_LAZY: what its slots hold for conversations */
 	int64_t kept_tokens;

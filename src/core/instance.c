@@ -240,6 +240,8 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 
 	struct decision decision = decision_about(a, DECISION_READY, REASON_NONE, model);
 	decision.load_us = model->last_load_us;
+	decision.need_bytes = amount_total(&instance->claim);
+	decision.measured_bytes = 0; /* that was of the load; no sample has seen it ready */
 	decision_record(a, &decision);
 }
 

@@ -108,6 +108,7 @@ struct instance {
 	uint32_t complete;      /* the last measurement was */
 	uint32_t fresh;         /* measured since the last sample: `seen` is valid */
 	uint32_t seen_gone;
+	uint32_t settled;       /* measured since it was ready: what it takes is known */
 	uint32_t released;      /* GONE: a sample showed its bytes back */
 	uint32_t ever_idle;     /* measured idle in this life: it taught the model's base */
 	uint32_t outdated;      /* launched by a spec that has changed since: teaches nothing */

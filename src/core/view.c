@@ -26,6 +26,7 @@ static void view_instance(const struct arbiter *a, const struct instance *instan
 	out->measured = instance->own;
 	out->claim_bytes = amount_total(&instance->claim);
 	out->measured_bytes = amount_total(&instance->own);
+	out->settled = instance->settled != 0;
 	out->kept_bytes = instance->kept.total_bytes;
 	out->kept_tokens = instance->kept.tokens;
 	out->growths = instance->kept.growths;

@@ -1,10 +1,13 @@
 """What the daemon does about the machine's memory, besides letting models in and out."""
 import os
+import re
+import sqlite3
 import time
 
 import pytest
 
-from harness import Stream, chat, decisions, engine_pids, fake, state, wait_for
+from harness import (MIB, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
+                     wait_state)
 
 root = pytest.mark.skipif(os.geteuid() != 0 or not os.access("/proc/sys/vm/compact_memory", os.W_OK),
                           reason="takes root")
@@ -75,3 +78,36 @@ def test_looking_costs_little_while_nothing_changes(start):
     each_second = (reads() - before) / (time.monotonic() - began)
     # One sample a second; every fifth looks at all processes.
     assert each_second < 100 + processes / 2, each_second
+
+
+def test_a_load_is_observed_when_it_is_ready(start):
+    """What is measured of a load that is just over is what its process had before it had anything."""
+    daemon = start({"a": fake(anon_mib=120)})
+    loads = 6
+    for _ in range(loads):
+        assert daemon.model("a", "load")[0] == 200
+        wait_for("it to be measured", lambda: models(daemon)["a"]["settled"])
+        assert models(daemon)["a"]["measured_bytes"] >= 120 * MIB
+        assert daemon.model("a", "unload")[0] == 200
+        wait_state(daemon, "a", "unloaded")
+    daemon.stop()
+    with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as history:
+        seen = [row[0] for row in history.execute("SELECT measured_base_bytes FROM observations")]
+    assert len(seen) == loads and min(seen) >= 120 * MIB, seen
+
+
+def test_at_most_is_no_less_than_loaded(start):
+    daemon = start({"stt": speech(), "tiny": real(), "a": fake(anon_mib=10)})
+    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+    def size(text):
+        number, unit = text.split()
+        return float(number) * units[unit]
+    for _ in range(2):  # as estimated, and as learned
+        head, *rows = [re.split(r"\s{2,}", line.strip()) for line in daemon.command("ls")[1].splitlines() if line]
+        assert len(rows) == 3
+        for row in rows:
+            loaded, peak = row[head.index("LOADED")], row[head.index("PEAK")]
+            assert size(loaded) <= size(peak), row
+        assert daemon.model("stt", "load")[0] == 200
+        wait_for("it to be measured", lambda: models(daemon)["stt"]["settled"])

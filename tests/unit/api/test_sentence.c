@@ -54,8 +54,8 @@ static void each_kind_is_one_sentence(void **state)
 		  "loading chat by command: needs 320 MiB, 180 MiB free of 500 MiB allowed" },
 		{ { .kind = DECISION_LOAD, .reason = REASON_PRELOAD }, "loading chat because it is to be loaded ahead "
 		                                                       "(preload)" },
-		{ { .kind = DECISION_READY, .load_us = 3100000, .measured_bytes = 4 * GIB },
-		  "chat is ready after 3.1 s, takes 4.00 GiB" },
+		{ { .kind = DECISION_READY, .load_us = 3100000, .need_bytes = 4 * GIB },
+		  "chat is ready after 3.1 s, claims 4.00 GiB" },
 		{ { .kind = DECISION_UNLOAD, .reason = REASON_IDLE },
 		  "unloading chat because it was idle for its unload_after" },
 		{ { .kind = DECISION_RELEASED, .need_bytes = 350 * MIB, .wait_us = 12000 },

@@ -422,6 +422,32 @@ static void a_deadline_that_a_load_cannot_meet_is_refused_early(void **state)
 	rig_close(&rig);
 }
 
+/* What was seen of a load, or not seen whole, tells nothing of what it takes. */
+static void what_it_takes_is_known_when_it_was_seen_ready(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 16);
+	rig_add(&rig, 0, 6);
+	rig_ask(&rig, 0);
+	rig_spawned(&rig, 0);
+	rig_measure(&rig, 0, 0.5, true, false);
+	rig_sample(&rig, 0.5);
+	rig_ready(&rig, 0);
+	assert_false(rig_view(&rig, 0).settled);
+	rig_measure(&rig, 0, 0.1, false, false);
+	rig_sample(&rig, 1);
+	assert_false(rig_view(&rig, 0).settled);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 5, true, false);
+	rig_sample(&rig, 5);
+	assert_true(rig_view(&rig, 0).settled);
+	assert_int_equal(rig_view(&rig, 0).measured_bytes, 5 * GIB);
+	assert_int_equal(rig_view(&rig, 0).observed, 1);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +469,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_ends_a_request_wherever_it_is),
 		cmocka_unit_test(a_deadline_that_a_load_cannot_meet_is_refused_early),
 		cmocka_unit_test(sleep_brings_nothing_due),
+		cmocka_unit_test(what_it_takes_is_known_when_it_was_seen_ready),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
