@@ -100,6 +100,8 @@ struct api_host {
 	void (*calibration)(void *ctx, struct calibration *out);
 	/* Optional. NULL: its KV follows use; else why it does not, "" where it has no such cache. */
 	const char *(*not_lazy)(void *ctx, uint32_t model);
+	/* Its file or its engine is another one than what runs, and what that means; "" = no. May be NULL. */
+	const char *(*replaced)(void *ctx, uint32_t model);
 	/* Optional. What is wrong with the model's file or program, so that it cannot be loaded as it is; "" = nothing. */
 	const char *(*fault)(void *ctx, uint32_t model);
 	/* Optional. Those that engines hold, then those in files. */

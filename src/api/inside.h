@@ -87,6 +87,7 @@ void api_no_request(struct call *call, const char *id);
 /* The largest context that could be granted now: as launched; where KV follows use, as far as there is room. */
 int64_t api_context_now(const struct api *api, const struct model_view *model, uint32_t index);
 /* "; its KV follows use: ..." or why it does not; nothing where there is no such cache. */
+void api_replaced_text(const struct api *api, uint32_t index, struct buf *out); /* "; ...", or nothing */
 void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out);
 /* A string, or null where its file and program are as they should be. */
 json_t *fault_json(const struct api *api, uint32_t model);

@@ -176,6 +176,17 @@ void api_kv_text(const struct api *api, const struct model_view *model, uint32_t
 		buf_printf(out, "; its KV is reserved whole: %s", not_lazy);
 }
 
+static const char *replaced(const struct api *api, uint32_t index)
+{
+	return api->host.replaced ? api->host.replaced(api->host.ctx, index) : "";
+}
+
+void api_replaced_text(const struct api *api, uint32_t index, struct buf *out)
+{
+	if (*replaced(api, index))
+		buf_printf(out, "; %s", replaced(api, index));
+}
+
 json_t *fault_json(const struct api *api, uint32_t model)
 {
 	const char *fault = api->host.fault ? api->host.fault(api->host.ctx, model) : "";
@@ -219,6 +230,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "load", load_json(api, model));
 	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
 	json_object_set_new(json, "fault", fault_json(api, index));
+	json_object_set_new(json, "replaced", *replaced(api, index) ? json_string(replaced(api, index)) : json_null());
 	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
 	json_object_set_new(json, "estimate_source", json_string(estimate_origin(api, model, index)));
@@ -284,6 +296,7 @@ static json_t *state_json(const struct api *api, const struct model_view *model,
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
 	api_kv_text(api, model, index, &text);
+	api_replaced_text(api, index, &text);
 	json_t *json = json_lossy(buf_str(&text));
 	buf_release(&text);
 	return json;

@@ -172,6 +172,7 @@ static void why_model(struct api *api, struct call *call, uint32_t index, const 
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
 	api_kv_text(api, model, index, &text);
+	api_replaced_text(api, index, &text);
 	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));
 	if (error[0])
 		buf_printf(&text, "; last failure: %s", error);

@@ -11,12 +11,13 @@
 #include "core/arbiter.h"
 #include "engine/estimate_params.h"
 #include "engine/own_word.h"
+#include "engine/program.h"
 
 /*
  * Two files are the same model where device, inode, size and time of change
  * agree: what was learned of one is not believed of its successor.
  */
-static uint64_t file_key(const struct conf_model *model)
+uint64_t catalogue_file_key(const struct conf_model *model)
 {
 	struct stat st;
 	const char *path = model->file ? model->file : model->name;
@@ -35,38 +36,19 @@ static int64_t file_bytes(const struct conf_model *model)
 	return model->file && stat(model->file, &st) == 0 ? st.st_size : 0;
 }
 
-/* stat(2) of a program as exec would find it: a name without a slash is sought in PATH. */
-static bool stat_program(const char *program, struct stat *out)
+static const char *program_of(const struct conf_model *model)
 {
-	char path[DIR_PATH_MAX];
-	struct str rest = str_from(getenv("PATH"));
-
-	if (strchr(program, '/') || !rest.data)
-		return stat(program, out) == 0;
-	while (rest.data) {
-		struct str folder = str_cut(rest, ':', &rest);
-		int length = snprintf(path, sizeof(path), "%.*s/%s", STR_ARG(folder), program);
-		if (length > 0 && (size_t)length < sizeof(path) && stat(path, out) == 0)
-			return true;
-	}
-	return false;
+	return model->engine_path ? model->engine_path : model->engine_name;
 }
 
-/*
- * What was measured holds for this engine started this way. The program stands
- * for its build by path, size and time of change, as a file does.
- */
-static uint64_t build_key(const struct conf_model *model)
+/* What was measured holds for this build of the engine started this way. */
+uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground)
 {
 	struct buf text = BUF_INIT;
-	struct stat st;
-	const char *program = model->engine_path ? model->engine_path : model->engine_name;
+	uint64_t build = program_of(model) ? program_build(program_of(model), ground->lazy.folder) : 0;
 
-	buf_printf(&text, "%s %lld %lld %s %d", program, (long long)model->slots,
-	           (long long)model->context_max, model->kv_type, (int)model->kv);
-	if (stat_program(program, &st))
-		buf_printf(&text, " %lld %lld", (long long)st.st_size,
-		           (long long)st.st_mtim.tv_sec);
+	buf_printf(&text, "%s %llx %lld %lld %s %d", program_of(model), (unsigned long long)build,
+	           (long long)model->slots, (long long)model->context_max, model->kv_type, (int)model->kv);
 	for (size_t i = 0; i < model->args.count; i++)
 		buf_printf(&text, " %s", model->args.items[i]);
 	if (model->cmd)
@@ -79,15 +61,12 @@ static uint64_t build_key(const struct conf_model *model)
 }
 
 /* The engine alone, whatever it is started with. */
-static uint64_t engine_key(const struct conf_model *model)
+static uint64_t engine_key(const struct conf_model *model, const struct catalogue_ground *ground)
 {
-	const char *program = model->engine_path ? model->engine_path : model->engine_name;
 	struct buf text = BUF_INIT;
-	struct stat st = { 0 };
+	uint64_t build = program_of(model) ? program_build(program_of(model), ground->lazy.folder) : 0;
 
-	stat_program(program, &st);
-	buf_printf(&text, "%s %lld %lld %s", program, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-	           model->device);
+	buf_printf(&text, "%s %llx %s", program_of(model), (unsigned long long)build, model->device);
 	uint64_t key = str_hash(buf_str(&text));
 	buf_release(&text);
 	return key;
@@ -101,11 +80,12 @@ static void set_bytes(struct amount *amount, int64_t all_bytes, int64_t device_b
 	amount->bytes[0][USE_GPU] = device_bytes;
 }
 
-static void fill_from_conf(const struct conf_model *model, struct model_spec *spec)
+static void fill_from_conf(const struct conf_model *model, const struct catalogue_ground *ground,
+                           struct model_spec *spec)
 {
 	str_copy(spec->name, sizeof(spec->name), str_from(model->name));
-	spec->file_key = file_key(model);
-	spec->build_key = build_key(model);
+	spec->file_key = catalogue_file_key(model);
+	spec->build_key = catalogue_build_key(model, ground);
 	spec->present = 1;
 	spec->flags = (model->pin ? MODEL_PINNED : 0) | (model->preload ? MODEL_PRELOAD : 0) |
 	              (model->autoload ? MODEL_AUTOLOAD : 0);
@@ -249,13 +229,14 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	set_bytes(&spec->lower, e->lower_bytes, device.lower_bytes);
 }
 
-static void note_formula(const struct conf_model *model, struct catalogue_row *row)
+static void note_formula(const struct conf_model *model, const struct catalogue_ground *ground,
+                         struct catalogue_row *row)
 {
 	const struct estimate *e = &row->estimate;
 	int64_t compute = e->device.compute_bytes + e->host.compute_bytes;
 
 	row->keys = (struct correction_keys){
-		.build = engine_key(model),
+		.build = engine_key(model, ground),
 		.model = row->spec.file_key,
 		.params = row->spec.build_key ^ (uint64_t)row->spec.context_tokens << 32,
 	};
@@ -372,12 +353,12 @@ int catalogue_check_program(const struct conf_model *model, struct err *err)
 {
 	const char *program =
 	        model->engine_path ? model->engine_path : conf_engine_name(model->engine);
-	struct stat st;
+	char path[DIR_PATH_MAX];
 
 	if (model->engine == CONF_ENGINE_COMMAND)
 		program = model->cmd_argv.count ? model->cmd_argv.items[0] : "";
 	bool is_relative = strchr(program, '/') && program[0] != '/';
-	if (!*program || is_relative || strstr(program, "${") || stat_program(program, &st))
+	if (!*program || is_relative || strstr(program, "${") || program_find(program, path, sizeof(path)))
 		return 0;
 	return err_set(err, -ENOENT,
 	               "the engine's program %s was not found%s; try: its full path under %s",
@@ -396,7 +377,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	};
 
 	memset(row, 0, sizeof(*row));
-	fill_from_conf(model, &row->spec);
+	fill_from_conf(model, ground, &row->spec);
 	if (conf_is_outside(model)) {
 		be_outside(model, &row->spec);
 		return;
@@ -429,7 +410,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		use_estimate(row, sizing.choice.context);
 		use_kv(model, sizing.choice.context, row);
 		row->spec.build_key ^= split_key(row);
-		note_formula(model, row);
+		note_formula(model, ground, row);
 	}
 	if (model->footprint_bytes > 0)
 		use_declared(row, model->footprint_bytes);
@@ -437,11 +418,16 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		row->spec.flags |= MODEL_MEASURE_FIRST;
 }
 
-bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row)
+uint64_t catalogue_plain_key(const struct catalogue_row *row)
 {
-	uint64_t build = row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
+	return row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
+}
 
-	return !row->untried && row->spec.file_key == file_key(model) && build == build_key(model);
+bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
+                          const struct catalogue_row *row)
+{
+	return !row->untried && row->spec.file_key == catalogue_file_key(model) &&
+	       catalogue_plain_key(row) == catalogue_build_key(model, ground);
 }
 
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out)

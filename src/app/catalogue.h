@@ -59,8 +59,16 @@ struct catalogue_ground {
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out);
 /* -ENOENT: the program that runs the model is not there. */
 int catalogue_check_program(const struct conf_model *model, struct err *err);
+/*
+ * The model's file, and the build of its engine started this way, as they are on the disk now; and the
+ * latter as it was for the row.
+ */
+uint64_t catalogue_file_key(const struct conf_model *model);
+uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground);
+uint64_t catalogue_plain_key(const struct catalogue_row *row);
 /* Whether the row was made of the very file and program that are there now. */
-bool catalogue_is_current(const struct conf_model *model, const struct catalogue_row *row);
+bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
+                          const struct catalogue_row *row);
 /* Look at one model's file again. */
 void catalogue_refresh(const struct conf_model *model, const struct catalogue_ground *ground,
                        struct catalogue_row *row);

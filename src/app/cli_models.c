@@ -72,6 +72,9 @@ static int run_ps(const struct cli_args *args)
 	if (table.cells == 0)
 		puts(all ? "no models are configured" : "nothing is loaded (cotenant ls shows what could be)");
 	print_table(&table);
+	json_array_foreach(json_object_get(root, "models"), i, model)
+		if (json_text(model, "replaced")[0])
+			printf("%s: %s\n", json_text(model, "name"), json_text(model, "replaced"));
 	json_decref(root);
 	return CLI_DONE;
 }

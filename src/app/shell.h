@@ -37,6 +37,9 @@
  */
 
 /* One engine we started, from the spawn action until its bytes were seen back. */
+/* On the disk, since it was started. */
+enum replaced { REPLACED_NOT, REPLACED_FILE, REPLACED_ENGINE };
+
 struct instance_row {
 	struct id id;
 	uint64_t sequence;
@@ -52,6 +55,8 @@ struct instance_row {
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	struct kept_talk *kept;             /* NULL: its KV does not follow use */
+	uint64_t file_key, build_key;       /* of what it was started with */
+	enum replaced replaced;
 	char file[DIR_PATH_MAX];            /* the mapped model file, for the probe */
 };
 
@@ -114,7 +119,10 @@ struct shell {
 	struct compaction *compaction; /* NULL: none is under way */
 	int64_t compacted_us;          /* by itself; 0 = not yet */
 	int64_t compact_looked_us;
+	struct words_kept *words; /* what engines said of themselves */
 	struct leak *leaks;      /* per model */
+	int64_t replaced_at_us;  /* the last look whether files and engines are still what runs */
+	bool replaced_looking;
 	struct programs *programs; /* who else is there, as somebody last asked */
 	int64_t programs_at_us;    /* 0 = never */
 	bool programs_looking;
@@ -229,6 +237,8 @@ void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
 /* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
 bool shell_ask_engine(struct shell *shell, const struct action *action);
 /* Of that load, or with NULL of all: soon over, without a word. */
+void shell_open_words(struct shell *shell); /* what engines said in earlier lives; before the arbiter hears of the models */
+void shell_recall_word(struct shell *shell, uint32_t model); /* its row is new */
 void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
 
 /* shell_learning.c: what loads teach the estimates, kept over lives of the daemon. */
@@ -280,6 +290,11 @@ void shell_fill_idle_time(const struct shell *shell, const struct conf_model *mo
 
 /* shell_oom.c: whom the kernel would kill follows from what each really holds. */
 void shell_score_engines(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);
+
+/* shell_replaced.c */
+void shell_note_start(const struct shell *shell, struct instance_row *row);
+void shell_look_replaced(struct shell *shell); /* now and then */
+const char *replaced_text(enum replaced replaced); /* "" = it was not */
 
 /* shell_compact.c: see api_host.compact; and whether now is the time for it. */
 void shell_compact(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);

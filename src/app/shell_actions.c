@@ -76,6 +76,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                            },
 	                            &err);
 	if (code == 0) {
+		shell_note_start(shell, row);
 		shell_kept_begin(shell, row);
 		return;
 	}

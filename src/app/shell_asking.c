@@ -2,11 +2,12 @@
  * Asking an engine what it will take, before the first load of a model that the
  * formulas do not know well: an architecture without a row, keys and shapes that
  * disagree. It happens within the load, so the load's claim, which is an upper
- * bound then, covers it. The answer stays with the catalogue's row, which lives as
- * long as file, engine and parameters do; what was measured takes its place later.
+ * bound then, covers it. The answer is kept over lives of the daemon, for this build of the engine,
+ * this file and these parameters: nobody is asked twice. What was measured takes its place later.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/shell.h"
 #include "base/alloc.h"
@@ -16,6 +17,25 @@
 #include "engine/own_word.h"
 
 static const double sure_enough = 0.5;
+
+/* The key under which answers are stored, beside what loads taught. */
+static const uint64_t word_key = UINT64_C(0x656e67696e657721);
+
+enum { WORDS_KEPT = 256, WORD_VERSION = 1 };
+
+struct kept_word {
+	uint64_t version;
+	struct correction_keys keys;
+	struct own_word word;
+	uint64_t spare; /* rows in the store are told apart by their size: 96 bytes are nobody else's */
+};
+_Static_assert(sizeof(struct kept_word) == 96 && sizeof(struct learned_row) != 96, "as the store tells them apart");
+
+/* The newest overwrite the oldest. */
+struct words_kept {
+	struct kept_word word[WORDS_KEPT];
+	uint32_t next;
+};
 
 struct asking {
 	uv_work_t work;
@@ -29,6 +49,58 @@ struct asking {
 	atomic_bool given_up;
 	struct asking *next;
 };
+
+/* ---- kept answers ---- */
+
+static void on_word(void *ctx, const void *row)
+{
+	struct words_kept *kept = ctx;
+	struct kept_word word;
+
+	memcpy(&word, row, sizeof(word));
+	if (word.version == WORD_VERSION)
+		kept->word[kept->next++ % WORDS_KEPT] = word;
+}
+
+static bool same_keys(const struct correction_keys *a, const struct correction_keys *b)
+{
+	return a->build == b->build && a->model == b->model && a->params == b->params;
+}
+
+static void keep_word(struct shell *shell, const struct correction_keys *keys, const struct own_word *word)
+{
+	struct kept_word kept = { .version = WORD_VERSION, .keys = *keys, .word = *word };
+
+	shell->words->word[shell->words->next++ % WORDS_KEPT] = kept;
+	if (shell->store)
+		store_save_learned(shell->store, word_key ^ keys->model, keys->build ^ keys->params, &kept, sizeof(kept));
+}
+
+void shell_recall_word(struct shell *shell, uint32_t model)
+{
+	struct catalogue_row *row = &shell->catalogue.rows[model];
+
+	for (uint32_t i = 0; i < WORDS_KEPT && row->estimate.base_bytes > 0; i++) {
+		const struct kept_word *kept = &shell->words->word[i];
+		if (kept->version != WORD_VERSION || !same_keys(&kept->keys, &row->keys) ||
+		    row->estimate.source != ESTIMATE_FORMULA)
+			continue;
+		catalogue_take_word(row, &kept->word);
+		row->asked = true;
+		return;
+	}
+}
+
+void shell_open_words(struct shell *shell)
+{
+	shell->words = xcalloc(1, sizeof(*shell->words));
+	if (shell->store)
+		store_load_learned(shell->store, sizeof(struct kept_word), on_word, shell->words);
+	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+		shell_recall_word(shell, i);
+}
+
+/* ---- asking ---- */
 
 static bool worth_asking(const struct shell *shell, uint32_t model)
 {
@@ -58,6 +130,7 @@ static bool take_word(struct shell *shell, const struct asking *asking)
 		return true; /* the configuration changed meanwhile */
 	struct catalogue_row *row = &shell->catalogue.rows[model];
 	int64_t claimed = amount_total(&row->spec.peak);
+	keep_word(shell, &row->keys, &asking->word);
 	catalogue_take_word(row, &asking->word);
 	log_info("%s: its engine says it takes %s", asking->model->name,
 	         units_size(size, row->estimate.base_bytes));

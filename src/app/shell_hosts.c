@@ -323,6 +323,17 @@ static const struct estimate *api_estimate(void *ctx, uint32_t model)
 	return &shell->catalogue.rows[model].estimate;
 }
 
+static const char *api_replaced(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+	struct model_view view;
+
+	if (!arbiter_model(shell->arbiter, model, &view) || id_is_none(view.instance) ||
+	    view.instance.index >= shell->instances_used)
+		return "";
+	return replaced_text(shell->instances[view.instance.index].replaced);
+}
+
 static const char *api_fault(void *ctx, uint32_t model)
 {
 	struct shell *shell = ctx;
@@ -444,6 +455,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.estimate = api_estimate,
 		.not_lazy = api_not_lazy,
 		.fault = api_fault,
+		.replaced = api_replaced,
 		.conversations = shell_each_conversation,
 		.gateway = api_gateway,
 		.now = api_now,

@@ -417,6 +417,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 
 	shell_warm_open(shell);
 	shell_open_learning(shell);
+	shell_open_words(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i, false);
@@ -515,6 +516,7 @@ static void tear_down(struct shell *shell)
 	free(shell->warm);
 	catalogue_release(&shell->catalogue);
 	free(shell->saved);
+	free(shell->words);
 	free(shell->conversation_of);
 	shell_close_learning(shell);
 	shell_free_retired(shell);

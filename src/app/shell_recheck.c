@@ -53,7 +53,7 @@ static void look(uv_work_t *work)
 	struct recheck *recheck = work->data;
 
 	recheck->changed = recheck->row.error[0] ||
-	                   !catalogue_is_current(recheck->conf_model, &recheck->row);
+	                   !catalogue_is_current(recheck->conf_model, &recheck->ground, &recheck->row);
 	if (recheck->changed)
 		catalogue_refresh(recheck->conf_model, &recheck->ground, &recheck->row);
 }
@@ -86,6 +86,7 @@ static void after_look(uv_work_t *work, int status)
 		shell->catalogue.rows[recheck->model] = recheck->row;
 		if (tried)
 			shell_correct_model(shell, recheck->model);
+		shell_recall_word(shell, recheck->model);
 		if (!recheck->row.error[0])
 			shell_push_model(shell, recheck->model, false);
 	}

@@ -148,6 +148,9 @@ static bool has_engines(const struct shell *shell, const struct conf *conf)
 void shell_let_go_of_retired(struct shell *shell)
 {
 	struct retired_conf **at = &shell->retired;
+
+	if (shell->replaced_looking)
+		return; /* a worker reads them */
 	bool quiet = shell->retired && !shell->rechecks && gateway_exchanges(shell->gateway) == 0 &&
 	             gateway_calls(shell->gateway) == 0;
 

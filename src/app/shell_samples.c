@@ -150,6 +150,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell_score_engines(shell, sample, owners);
 	shell_note_power(shell, sample);
 	shell_consider_compaction(shell);
+	shell_look_replaced(shell);
 
 	struct err err;
 	if (store_take_error(shell->store, &err))

@@ -21,6 +21,7 @@
 #include "engine/estimate_params.h"
 #include "engine/preload.h"
 #include "engine/probe_model.h"
+#include "engine/program.h"
 
 enum {
 	READY_MS = 20000,
@@ -380,22 +381,13 @@ static void try_both(const struct lazy_check *check, const struct conf_model *mo
 
 /* ---- kept verdicts ---- */
 
-static void add_identity(const char *path, struct buf *out)
-{
-	struct stat st = { 0 };
-
-	(void)!stat(path, &st);
-	buf_printf(out, "%s %lld %lld.%09ld ", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-	           st.st_mtim.tv_nsec);
-}
-
 static void verdict_path(const struct lazy_check *check, const char *program,
                          const struct conf_model *model, struct buf *out)
 {
 	struct buf key = BUF_INIT;
 
-	add_identity(program, &key);
-	add_identity(check->library, &key);
+	buf_printf(&key, "%llx ", (unsigned long long)program_build(program, check->folder));
+	program_identity(check->library, &key);
 	buf_printf(&key, "%s", model->device ? model->device : "");
 	for (size_t i = 0; i < model->env.count; i++)
 		buf_printf(&key, " %s=%s", model->env.items[i].name, model->env.items[i].value);
@@ -435,23 +427,6 @@ static void remember(const char *path, const struct lazy_verdict *verdict)
 	fclose(file);
 }
 
-static bool resolve(const char *program, char *out, size_t out_bytes)
-{
-	struct str rest = str_from(getenv("PATH"));
-
-	if (strchr(program, '/')) {
-		str_copy(out, out_bytes, str_from(program));
-		return true;
-	}
-	while (rest.data) {
-		struct str folder = str_cut(rest, ':', &rest);
-		snprintf(out, out_bytes, "%.*s/%s", STR_ARG(folder), program);
-		if (access(out, X_OK) == 0)
-			return true;
-	}
-	return false;
-}
-
 void lazy_check_engine(const struct lazy_check *check, const struct conf_model *model,
                        struct lazy_verdict *out)
 {
@@ -464,7 +439,7 @@ void lazy_check_engine(const struct lazy_check *check, const struct conf_model *
 		snprintf(out->reason, sizeof(out->reason), "%.190s", check->missing ? check->missing : "no library");
 		return;
 	}
-	if (!resolve(model->engine_path ? model->engine_path : "llama-server", program, sizeof(program))) {
+	if (!program_find(model->engine_path ? model->engine_path : "llama-server", program, sizeof(program))) {
 		snprintf(out->reason, sizeof(out->reason), "its program was not found");
 		return;
 	}

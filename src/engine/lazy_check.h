@@ -15,8 +15,8 @@
  * they are the same again after a discard. Whatever else comes of it, the engine
  * is served without the library, and `reason` says why. Seconds at most; blocks.
  *
- * A verdict is kept in `folder`, a file for each engine, keyed by the program's and the
- * library's size and time of change; one that only says "not in time" is not kept.
+ * A verdict is kept in `folder`, a file for each engine, keyed by its build (program.h) and the
+ * library's file; one that only says "not in time" is not kept.
  * The 90 MiB that a check takes for a moment are inside what is always left free.
  */
 struct lazy_verdict {

@@ -1,6 +1,7 @@
 """The daemon's own life: start, end, being killed, and machines that refuse it something."""
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 
-from harness import (MIB, MODELS, Stream, alive, ask, chat, children_of, content, engine_pids, fake, in_threads, kill, models, real,
+from harness import (FAKE, MIB, MODELS, Stream, alive, ask, chat, children_of, content, engine_pids, fake, in_threads, kill, models, real,
                      wait_for, wait_state)
 
 
@@ -139,6 +140,51 @@ def test_a_load_is_ended_while_its_engine_is_asked(start, tmp_path):
     thread.start()
     wait_state(daemon, "a", "loading")
     assert daemon.stop(10) == 0
+
+
+def test_what_an_engine_said_is_kept_for_its_build(start, tmp_path):
+    """It tells what it takes and cannot load: so nothing else is learned of it."""
+    engine = tmp_path / "engine"
+    engine.write_text(f"#!/bin/sh\ncase \"$*\" in *'--fit on'*) exec {FAKE} \"$@\" ;; esac\nexit 1\n")
+    engine.chmod(0o700)
+    entries = {"a": unknown(tmp_path)}
+    engines = {"fake": {"kind": "llama-server", "path": str(engine)}}
+    source = lambda daemon: ask(daemon, "GET", "/api/v1/models/a").json["estimate_source"]
+    first = start(entries, engines=engines)
+    assert source(first) == "formula"
+    assert chat(first, "a").status == 502
+    assert source(first) == "engine"
+    first.stop()
+    second = start(entries, engines=engines, folder=first.folder)
+    assert source(second) == "engine"
+    second.stop()
+    os.utime(engine, (1000, 1000))
+    assert source(start(entries, engines=engines, folder=first.folder)) == "formula"
+
+
+def test_what_is_replaced_under_a_running_model_is_told(start, tmp_path):
+    file, engine = tmp_path / "model.gguf", tmp_path / "engine"
+    shutil.copy(MODELS / "tiny.gguf", file)
+    engine.write_text(f"#!/bin/sh\nexec {FAKE} \"$@\"\n")
+    engine.chmod(0o700)
+    entry = {**fake(), "file": str(file)}
+    daemon = start({"a": entry}, engines={"fake": {"kind": "llama-server", "path": str(engine)}})
+    told = lambda: ask(daemon, "GET", "/api/v1/models/a").json
+    assert chat(daemon, "a").status == 200
+    assert told()["replaced"] is None
+    bytes_before = told()["file_bytes"]
+    (tmp_path / "new").write_bytes(file.read_bytes() + b"more")
+    os.replace(tmp_path / "new", file)
+    wait_for("it to be noticed", lambda: told()["replaced"], 20)
+    assert "its file was replaced" in told()["replaced"]
+    assert "its file was replaced" in ask(daemon, "GET", "/api/v1/why/a").json["text"]
+    assert chat(daemon, "a").status == 200, "what runs goes on"
+    daemon.model("a", "unload")
+    assert chat(daemon, "a").status == 200
+    assert told()["replaced"] is None and told()["file_bytes"] == bytes_before + 4
+    os.utime(engine, (1000, 1000))
+    wait_for("the new engine to be noticed", lambda: told()["replaced"], 20)
+    assert "its engine was replaced" in told()["replaced"]
 
 
 def test_what_loads_taught_corrects_estimates_after_a_restart(start):

@@ -1,0 +1,205 @@
+#include "engine/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "engine/preload.h"
+
+enum { PATH_BYTES = 4096, LIST_MOST = 64 << 10, PATIENCE_MS = 3000 };
+
+bool program_find(const char *program, char *out, size_t out_bytes)
+{
+	struct str rest = str_from(getenv("PATH"));
+	struct stat st;
+
+	if (strchr(program, '/') || !rest.data)
+		return str_copy(out, out_bytes, str_from(program)) && stat(program, &st) == 0;
+	while (rest.data) {
+		struct str folder = str_cut(rest, ':', &rest);
+		int length = snprintf(out, out_bytes, "%.*s/%s", STR_ARG(folder), program);
+		if (length > 0 && (size_t)length < out_bytes && stat(out, &st) == 0)
+			return true;
+	}
+	return false;
+}
+
+void program_identity(const char *path, struct buf *out)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		buf_printf(out, "%s gone ", path);
+	else
+		buf_printf(out, "%s %llu %llu %lld %lld.%09ld ", path, (unsigned long long)st.st_dev,
+		           (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+		           st.st_mtim.tv_nsec);
+}
+
+/* ---- the libraries that compute ---- */
+
+/* An update of the C library makes no other engine of it. */
+static bool computes(struct str path)
+{
+	static const char *const names[] = {
+		"libllama", "libggml", "libmtmd", "libwhisper", "libparakeet", "libstable-diffusion", "libcublas",
+		"libcudart", "libhipblas", "librocblas", "libamdhip", "libonnxruntime",
+	};
+	const char *slash = memrchr(path.data, '/', path.length);
+	struct str name = { slash + 1, (size_t)(path.data + path.length - slash - 1) };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (str_starts(name, names[i]))
+			return true;
+	return false;
+}
+
+/* "\tlibggml.so.0 => /usr/lib/libggml.so.0 (0x00007f...)": a path a line. */
+static void take_paths(struct str listing, struct buf *out)
+{
+	while (listing.data) {
+		struct str line = str_cut(listing, '\n', &listing);
+		const char *from = memchr(line.data, '/', line.length);
+		const char *to = from ? memmem(from, (size_t)(line.data + line.length - from), " (0x", 4) : NULL;
+		if (!to)
+			continue;
+		struct str path = { from, (size_t)(to - from) };
+		if (!computes(path))
+			continue;
+		buf_append_str(out, path);
+		buf_append_char(out, '\n');
+	}
+}
+
+static bool read_all(int fd, struct buf *out)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+
+	while (buf_length(out) < LIST_MOST) {
+		if (poll(&poller, 1, PATIENCE_MS) <= 0)
+			return false;
+		ssize_t got = read(fd, buf_reserve(out, 4096), 4096);
+		if (got <= 0)
+			return got == 0;
+		buf_commit(out, (size_t)got);
+	}
+	return false;
+}
+
+/* Only what looks like a dynamic program: others would not list, but run. */
+static bool may_be_asked(const char *path)
+{
+	char magic[4] = "";
+	struct err err = { 0 };
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	bool elf = pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) && memcmp(magic, "\177ELF", 4) == 0;
+	close(fd);
+	return elf && preload_suits(path, &err) == 0;
+}
+
+/* The loader's list; false where it does not tell. */
+static bool ask_loader(const char *path, struct buf *out)
+{
+	char trace[] = "LD_TRACE_LOADED_OBJECTS=1", locale[] = "LC_ALL=C", libraries[PATH_BYTES];
+	char *argv[] = { (char *)path, NULL };
+	const char *searched = getenv("LD_LIBRARY_PATH");
+	posix_spawn_file_actions_t files;
+	struct buf listing = BUF_INIT;
+	int ends[2], status = -1;
+	pid_t pid;
+
+	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", searched ? searched : "");
+	char *env[] = { trace, locale, searched ? libraries : NULL, NULL };
+	if (!may_be_asked(path) || pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&files, ends[1], 1);
+	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+	bool started = posix_spawn(&pid, path, &files, NULL, argv, env) == 0;
+	posix_spawn_file_actions_destroy(&files);
+	close(ends[1]);
+	bool told = started && read_all(ends[0], &listing);
+	close(ends[0]);
+	if (started) {
+		if (!told)
+			kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (told && status == 0)
+		take_paths(buf_str(&listing), out);
+	buf_release(&listing);
+	return told && status == 0;
+}
+
+/* ---- kept lists ---- */
+
+static bool recall(const char *path, struct buf *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	bool whole = read_all(fd, out);
+	close(fd);
+	return whole;
+}
+
+static void remember(const char *path, struct str list)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		return;
+	fwrite(list.data, 1, list.length, file);
+	fclose(file);
+}
+
+static void libraries_of(const char *program, const char *folder, struct buf *out)
+{
+	struct buf key = BUF_INIT, path = BUF_INIT;
+
+	program_identity(program, &key);
+	buf_printf(&path, "%s/libraries-%016llx", folder, (unsigned long long)str_hash(buf_str(&key)));
+	if (!recall(buf_cstr(&path), out)) {
+		out->start = out->end = 0;
+		if (ask_loader(program, out))
+			remember(buf_cstr(&path), buf_str(out));
+	}
+	buf_release(&key);
+	buf_release(&path);
+}
+
+uint64_t program_build(const char *program, const char *folder)
+{
+	struct buf text = BUF_INIT, list = BUF_INIT;
+	char path[PATH_BYTES];
+
+	if (!program_find(program, path, sizeof(path)))
+		return 0;
+	program_identity(path, &text);
+	if (folder)
+		libraries_of(path, folder, &list);
+	for (struct str rest = buf_str(&list); rest.length;) {
+		struct str line = str_cut(rest, '\n', &rest);
+		if (line.length && str_copy(path, sizeof(path), line))
+			program_identity(path, &text);
+	}
+	uint64_t build = str_hash(buf_str(&text)) | 1;
+	buf_release(&text);
+	buf_release(&list);
+	return build;
+}

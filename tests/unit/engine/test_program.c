@@ -1,0 +1,98 @@
+/* Which build of an engine a program is: LAZY_ENGINE is one whose computing lies in a library. */
+#include "../cmocka_all.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/program.h"
+
+static char folder[] = "/tmp/test-program-XXXXXX";
+
+static void a_name_is_sought_in_path(void **state)
+{
+	char path[300];
+	(void)state;
+
+	assert_true(program_find("sh", path, sizeof(path)));
+	assert_int_equal(path[0], '/');
+	assert_true(program_find(path, path, sizeof(path)));
+	assert_false(program_find("no-such-program-anywhere", path, sizeof(path)));
+	assert_false(program_find("/no/such/program", path, sizeof(path)));
+	assert_int_equal(program_build("no-such-program-anywhere", folder), 0);
+}
+
+static void touch(const char *path, struct timespec when)
+{
+	const struct timespec times[2] = { when, when };
+
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Of a script nothing is known but the script: it is not started to be asked. */
+static void a_script_stands_for_itself(void **state)
+{
+	static const char script[] = "#!/bin/sh\ntouch \"$0.was-run\"\n";
+	char path[100], ran[120];
+	(void)state;
+
+	snprintf(path, sizeof(path), "%s/engine", folder);
+	snprintf(ran, sizeof(ran), "%s.was-run", path);
+	int fd = open(path, O_WRONLY | O_CREAT, 0700);
+	assert_int_equal(write(fd, script, sizeof(script) - 1), sizeof(script) - 1);
+	close(fd);
+	uint64_t build = program_build(path, folder);
+	assert_true(build != 0);
+	assert_int_equal(program_build(path, folder), build);
+	assert_int_equal(access(ran, F_OK), -1);
+	touch(path, (struct timespec){ .tv_sec = 1000 });
+	assert_true(program_build(path, folder) != build);
+}
+
+/* An upgrade of the library alone, the program untouched. */
+static void a_new_library_is_a_new_build(void **state)
+{
+	const char *engine = getenv("LAZY_ENGINE"), *library = getenv("ENGINE_LIBRARY");
+	struct stat st;
+	(void)state;
+
+	assert_int_equal(stat(library, &st), 0);
+	uint64_t before = program_build(engine, folder);
+	assert_int_equal(program_build(engine, folder), before); /* from the kept list */
+	uint64_t alone = program_build(engine, NULL);
+	touch(library, (struct timespec){ .tv_sec = 1000 });
+	assert_true(program_build(engine, folder) != before);
+	assert_int_equal(program_build(engine, NULL), alone);
+	touch(library, st.st_mtim);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	(void)state;
+
+	while (dir && (entry = readdir(dir)))
+		unlinkat(dirfd(dir), entry->d_name, 0);
+	closedir(dir);
+	return rmdir(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_is_sought_in_path),
+		cmocka_unit_test(a_script_stands_for_itself),
+		cmocka_unit_test(a_new_library_is_a_new_build),
+	};
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
