@@ -21,6 +21,7 @@ static const struct cli_option lab_options[] = {
 	{ "load", 0, CLI_TEXT, "X", "sim: so many times a workload's load (1)" },
 	{ "hours", 0, CLI_TEXT, "H", "sim: how long new work comes" },
 	{ "arrivals", 0, CLI_TEXT, "F.csv", "sim: that load instead: t_ms,model,class,service_ms a line" },
+	{ "faults", 0, CLI_FLAG, NULL, "sim: with crashes, failing loads, lying samples and more in a workload too" },
 	{ "svg", 0, CLI_TEXT, "F.svg", "sim: a picture of all policies side by side" },
 	{ "list", 0, CLI_FLAG, NULL, "sim: the workloads there are" },
 	{ 0 },

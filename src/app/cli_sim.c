@@ -50,15 +50,45 @@ static double positive(const struct cli_args *args, const char *name, double oth
 
 /* ---- carrying it out ---- */
 
+static int say_broken(const struct sim_order *order, uint64_t seed, const char *what)
+{
+	const char *world = order->file ? order->file : order->workload;
+	char command[400];
+
+	snprintf(command, sizeof(command), "cotenant lab sim %.300s --seeds %llu%s", world,
+	         (unsigned long long)seed, order->faults ? " --faults" : "");
+	return cli_fail(CLI_FAILED, command, "%.60s, seed %llu: %s", order->workload, (unsigned long long)seed, what);
+}
+
+/* Runs that ended before their end have no result. */
+static uint64_t missing_seed(const struct sim_order *order, const struct study_result *results)
+{
+	uint32_t found = 0;
+
+	for (uint64_t seed = order->first;; seed++, found = 0) {
+		for (uint32_t i = 0; i < order->runs; i++)
+			found += results[i].seed == seed && results[i].hours > 0;
+		if (!found)
+			return seed;
+	}
+}
+
 static int run_one(const struct sim_order *order, const struct scene *scene, bool json)
 {
 	struct study_result *results = xcalloc(order->runs, sizeof(*results));
-	bool good = sim_runs(order, order->policy, results);
+	int code = CLI_DONE;
 
-	if (good)
+	if (sim_runs(order, order->policy, results))
 		sim_tell(order, scene, results, json);
+	else
+		code = say_broken(order, missing_seed(order, results), "the run did not come to its end");
+	for (uint32_t i = 0; i < order->runs && code == CLI_DONE; i++)
+		if (results[i].unfinished && results[i].invariant_violations)
+			code = say_broken(order, results[i].seed, "some requests never had an end");
+		else if (results[i].invariant_violations)
+			code = say_broken(order, results[i].seed, "a rule was broken, or somebody waited beyond the bound");
 	free(results);
-	return good ? CLI_DONE : cli_fail(CLI_FAILED, example, "lab: a run failed");
+	return code;
 }
 
 /* Every policy over the same seeds, side by side. */
@@ -110,6 +140,7 @@ static bool take_world(const char *name, struct sim_order *order, int *code)
 	struct str text = str_from(name);
 
 	order->workload = name;
+	order->file = str_ends(text, ".json") || str_ends(text, ".yaml") || str_ends(text, ".yml") ? name : NULL;
 	*code = CLI_FAILED;
 	if (str_ends(text, ".yaml") || str_ends(text, ".yml"))
 		return take_sketch(name, order);
@@ -131,6 +162,7 @@ static bool take_options(const struct cli_args *args, struct sim_order *order, i
 	order->policy = policy->given ? policy->text : study_policy(0);
 	order->load = positive(args, "load", 1);
 	order->hours = positive(args, "hours", -1);
+	order->faults = cli_value(args, "faults")->given;
 	if (cli_value(args, "arrivals")->given)
 		order->arrivals = cli_value(args, "arrivals")->text;
 	if (strcmp(order->policy, "all") == 0 || cli_value(args, "svg")->given)

@@ -13,11 +13,13 @@
  */
 struct sim_order {
 	const char *workload;
+	const char *file;     /* where it was read from; NULL = drawn */
 	const char *path;     /* of a world of the study (JSON); NULL = none */
 	struct sketch *sketch; /* NULL = none; the workload is drawn where there is neither */
 	const char *arrivals; /* of the load instead of its own; NULL = its own */
 	const char *policy;   /* NULL = each in turn */
 	double load, hours;   /* hours < 0: its own */
+	bool faults;
 	uint64_t first;
 	uint32_t runs;
 	uint32_t jobs;

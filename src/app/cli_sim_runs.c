@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app/cli_sim.h"
+#include "sim/faults.h"
 
 enum { JOBS_MAX = 64 };
 
@@ -22,9 +23,11 @@ int sim_scene(const struct sim_order *order, uint64_t seed, struct scene *scene,
 	else if (!scene_draw(scene, order->workload, seed, order->load, order->hours))
 		code = err_set(err, -ENOENT, "there is no workload '%.60s'", order->workload);
 	if (code == 0 && order->arrivals)
-		return scene_arrivals(scene, order->arrivals, err);
-	if (order->path && order->hours > 0 && 3600 * order->hours < scene->horizon_s)
+		code = scene_arrivals(scene, order->arrivals, err);
+	else if (order->path && order->hours > 0 && 3600 * order->hours < scene->horizon_s)
 		scene->horizon_s = 3600 * order->hours;
+	if (code == 0 && order->faults)
+		faults_scene(scene);
 	return code;
 }
 
@@ -128,11 +131,16 @@ static void add(struct study_result *sum, const struct study_result *r, double s
 	sum->requests += r->requests;
 	sum->finished += r->finished;
 	sum->rejected += r->rejected;
+	sum->left += r->left;
 	sum->unfinished += r->unfinished;
 	sum->loads += r->loads;
 	sum->ooms += r->ooms;
 	sum->hours += r->hours;
 	sum->invariant_violations += r->invariant_violations;
+	sum->overdue_max_s = fmax(sum->overdue_max_s, r->overdue_max_s);
+	sum->overdue_bound_s = fmax(sum->overdue_bound_s, r->overdue_bound_s);
+	for (uint32_t kind = 0; kind < FAULT_KINDS; kind++)
+		sum->faults[kind] += r->faults[kind];
 	add_models(sum, r);
 }
 

@@ -4,10 +4,20 @@
 #include "app/cli_json.h"
 #include "app/cli_sim.h"
 #include "app/cli_table.h"
+#include "sim/faults.h"
 
 /* ---- JSON ---- */
 
-static json_t *figures_json(const struct study_result *r)
+static json_t *faults_json(const struct study_result *r)
+{
+	json_t *json = json_object();
+
+	for (uint32_t kind = 0; fault_name(kind); kind++)
+		json_object_set_new(json, fault_name(kind), json_integer((json_int_t)r->faults[kind]));
+	return json;
+}
+
+static json_t *figures_json(const struct sim_order *order, const struct study_result *r)
 {
 	json_t *json = json_object();
 	json_t *p95 = json_pack("{s:f, s:f, s:f}", "interactive", r->wait_p95_s[0], "normal",
@@ -25,9 +35,14 @@ static json_t *figures_json(const struct study_result *r)
 	json_object_set_new(json, "finished", json_integer((json_int_t)r->finished));
 	json_object_set_new(json, "rejected", json_integer((json_int_t)r->rejected));
 	json_object_set_new(json, "unfinished", json_integer((json_int_t)r->unfinished));
+	json_object_set_new(json, "left", json_integer((json_int_t)r->left));
+	json_object_set_new(json, "overdue_max_s", json_real(r->overdue_max_s));
+	json_object_set_new(json, "overdue_bound_s", json_real(r->overdue_bound_s));
 	json_object_set_new(json, "hours", json_real(r->hours));
 	json_object_set_new(json, "invariant_violations",
 	                    json_integer((json_int_t)r->invariant_violations));
+	if (order->faults)
+		json_object_set_new(json, "faults", faults_json(r));
 	return json;
 }
 
@@ -56,14 +71,14 @@ static void tell_json(const struct sim_order *order, const struct scene *scene,
 
 	for (uint32_t i = 0; i < order->runs; i++) {
 		json_t *run = json_pack("{s:I}", "seed", (json_int_t)results[i].seed);
-		json_t *figures = figures_json(&results[i]);
+		json_t *figures = figures_json(order, &results[i]);
 		json_object_update(run, figures);
 		json_decref(figures);
 		json_array_append_new(runs, run);
 	}
 	json_print(json_pack("{s:s, s:s, s:f, s:o, s:o, s:o}", "workload", order->workload, "policy",
 	                     order->policy, "load", order->load, "runs", runs, "mean",
-	                     figures_json(&mean), "models", models_json(scene, &mean)));
+	                     figures_json(order, &mean), "models", models_json(scene, &mean)));
 }
 
 /* ---- tables ---- */
@@ -113,6 +128,15 @@ static void tell_models(const struct scene *scene, const struct study_result *me
 	print_table(&table);
 }
 
+static void tell_faults(const struct study_result *mean)
+{
+	printf("\nfaults:");
+	for (uint32_t kind = 0; fault_name(kind); kind++)
+		printf(" %s %llu", fault_name(kind), (unsigned long long)mean->faults[kind]);
+	printf("\nlongest from overdue to its load: %.0f s, by the stated bound %.0f s at most\n",
+	       mean->overdue_max_s, mean->overdue_bound_s);
+}
+
 void sim_tell(const struct sim_order *order, const struct scene *scene, const struct study_result *results,
               bool json)
 {
@@ -133,6 +157,8 @@ void sim_tell(const struct sim_order *order, const struct scene *scene, const st
 	add_row(&table, "mean", &mean);
 	print_table(&table);
 	tell_models(scene, &mean);
+	if (order->faults)
+		tell_faults(&mean);
 	if (mean.rejected || mean.unfinished)
 		printf("\n%llu failed, %llu had no answer at the end\n", (unsigned long long)mean.rejected,
 		       (unsigned long long)mean.unfinished);
@@ -145,7 +171,7 @@ void sim_tell_policies(const struct sim_order *order, const struct study_result 
 	if (json) {
 		json_t *policies = json_object();
 		for (uint32_t i = 0; i < count; i++)
-			json_object_set_new(policies, study_policy(i), figures_json(&means[i]));
+			json_object_set_new(policies, study_policy(i), figures_json(order, &means[i]));
 		json_print(json_pack("{s:s, s:f, s:I, s:o}", "workload", order->workload, "load", order->load,
 		                     "seeds", (json_int_t)order->runs, "policies", policies));
 		return;

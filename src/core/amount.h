@@ -1,6 +1,7 @@
 #ifndef CORE_AMOUNT_H
 #define CORE_AMOUNT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -72,6 +73,25 @@ static inline struct amount amount_max(const struct amount *a, const struct amou
 			if (b->bytes[pool][use] > most.bytes[pool][use])
 				most.bytes[pool][use] = b->bytes[pool][use];
 	return most;
+}
+
+static inline bool amount_equal(const struct amount *a, const struct amount *b)
+{
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			if (a->bytes[pool][use] != b->bytes[pool][use])
+				return false;
+	return true;
+}
+
+static inline struct amount amount_min(const struct amount *a, const struct amount *b)
+{
+	struct amount least = *a;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		for (uint32_t use = 0; use < USE_COUNT; use++)
+			if (b->bytes[pool][use] < least.bytes[pool][use])
+				least.bytes[pool][use] = b->bytes[pool][use];
+	return least;
 }
 
 #endif

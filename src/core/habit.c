@@ -259,8 +259,11 @@ static void learn_rest(const struct arbiter *a, struct model *model,
 	double since = habit_seconds(a->now - a->habits_at);
 	double before = habit->runs_seen ? habit->rest : first_rest(model);
 
-	before -= 1e-5 * clamp(since, 0, 10) * (double)amount_total(&model->spec.base);
-	habit->rest = beyond > before ? beyond : before;
+	double faded = 1e-5 * clamp(since, 0, 10) * (double)amount_total(&model->spec.base);
+	/* A single sample may be wrong; a short peak comes again. */
+	double sure = beyond < habit->rest_once ? beyond : habit->rest_once;
+	habit->rest = sure > before - faded ? sure : before - faded;
+	habit->rest_once = beyond > habit->rest_once - faded ? beyond : habit->rest_once - faded;
 	habit->rest = clamp(habit->rest, 0, (double)a->bytes_max);
 	if (habit->runs_seen < UINT32_MAX)
 		habit->runs_seen++;

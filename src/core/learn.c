@@ -48,6 +48,31 @@ static void combine(struct arbiter *a, struct model *model, const struct instanc
 	model->learned_dirty = 1;
 }
 
+/*
+ * A single sample may be wrong, and what was measured is believed for good: so what
+ * two in a row agree on is learned.
+ */
+static void learn_load_peak(struct instance *instance)
+{
+	struct amount sure = amount_min(&instance->own, &instance->last);
+
+	instance->load_peak = amount_max(&instance->load_peak, &sure);
+	instance->last = instance->own;
+}
+
+/* True where it taught anything. The first stands until there is a second. */
+static bool learn_idle(struct instance *instance, const struct amount *bare)
+{
+	struct amount sure = instance->idle_samples ? amount_min(bare, &instance->last) : *bare;
+	struct amount before = instance->idle;
+	bool first = instance->idle_samples == 0;
+
+	instance->idle = instance->idle_samples < 2 ? sure : amount_max(&instance->idle, &sure);
+	instance->idle_samples += instance->idle_samples < 2;
+	instance->last = *bare;
+	return first || !amount_equal(&instance->idle, &before);
+}
+
 void learn_sample(struct arbiter *a, struct instance *instance)
 {
 	struct model *model = model_row(a, instance->model);
@@ -57,7 +82,7 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 	if (!instance->complete || !instance->fresh)
 		return;
 	if (instance->state == INSTANCE_LOADING)
-		instance->load_peak = amount_max(&instance->load_peak, &instance->own);
+		learn_load_peak(instance);
 	if (!ready)
 		return;
 	if (instance_busy(instance) || instance->outdated || model_outside(model))
@@ -69,14 +94,8 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 	struct amount bare = instance->own, nothing = { 0 };
 	bare.bytes[0][USE_HOST] -= instance->kept.total_bytes;
 	bare = amount_max(&bare, &nothing);
-	struct amount most = amount_max(&instance->idle, &bare);
-	struct amount grown = most;
-	amount_subtract(&grown, &instance->idle);
-	if (instance->ever_idle && amount_total(&grown) == 0)
-		return;
-	instance->ever_idle = 1;
-	instance->idle = most;
-	combine(a, model, instance);
+	if (learn_idle(instance, &bare))
+		combine(a, model, instance);
 }
 
 bool learn_row(struct arbiter *a, const struct learned_row *row)

@@ -374,7 +374,7 @@ static bool never_runs(struct arbiter *a, const struct want *want, struct verdic
 	struct model *model = want->model;
 	const struct amount *need = &want->head->spec.need, least = model->least;
 	const struct instance *instance = want->instance;
-	bool fresh = instance && kept_applies(model) && instance->ever_idle && !instance->served;
+	bool fresh = instance && kept_applies(model) && instance->idle_samples && !instance->served;
 
 	if (fresh)
 		model->least = instance->idle;
@@ -410,7 +410,7 @@ static bool is_unmeasured(const struct arbiter *a, const struct want *want)
 {
 	const struct instance *instance = want->instance;
 
-	return instance && kept_applies(want->model) && !instance->ever_idle && !instance->served &&
+	return instance && kept_applies(want->model) && !instance->idle_samples && !instance->served &&
 	       a->now - instance->ready_at < GRACE_US;
 }
 

@@ -110,7 +110,7 @@ struct instance {
 	uint32_t seen_gone;
 	uint32_t settled;       /* measured since it was ready: what it takes is known */
 	uint32_t released;      /* GONE: a sample showed its bytes back */
-	uint32_t ever_idle;     /* measured idle in this life: it taught the model's base */
+	uint32_t idle_samples;  /* of this life, up to 2: it taught the model's base */
 	uint32_t outdated;      /* launched by a spec that has changed since: teaches nothing */
 	uint32_t served;        /* requests dispatched to it so far */
 	uint32_t expects;       /* LOADING: requests its claim has room for */
@@ -132,8 +132,9 @@ struct instance {
 	struct amount swing;    /* while they run, beyond base and needs: what was learned; may be negative */
 	struct amount sigma;
 	struct amount peak;     /* highest own so far */
-	struct amount load_peak; /* highest own while loading */
-	struct amount idle;     /* highest own while ready with nothing running */
+	struct amount load_peak; /* highest own while loading, by two samples in a row */
+	struct amount idle;     /* highest own while ready with nothing running, likewise */
+	struct amount last;     /* the last sample of either kind */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */
 	uint32_t by_hand;       /* a load that somebody asked for is done with it */
 	int64_t clear_not_before;
@@ -156,7 +157,8 @@ struct habit {
 	uint32_t unused_turns;
 	double ratio;          /* measured idle bytes over the estimate's; 0 = not yet */
 	double variance;       /* of the ratio */
-	double rest;           /* bytes beyond base and needs while it runs */
+	double rest;           /* bytes beyond base and needs while it runs, seen twice of late */
+	double rest_once;      /* ... seen once */
 	double rate;           /* arrivals a second */
 	double class_weight;   /* of those who ask for it */
 	double load_s;

@@ -10,12 +10,15 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "core/arbiter.h"
+#include "sim/stage_parts.h"
 #include "sim/study.h"
 
 enum { ROWS = 16384, OUT = 64 };
 #define NOBODY UINT32_MAX
 
 #define READ_AHEAD 0.8 /* of the disk's speed */
+
+static const double load_timeout_s = 120; /* where loads hang */
 
 struct row {
 	uint32_t request; /* of the stage; NOBODY = free */
@@ -34,6 +37,8 @@ struct driven {
 	struct arbiter *arbiter;
 	struct stage *stage;
 	bool check;
+	enum pressure pressure;
+	uint32_t violations;
 	struct row row[ROWS];
 	uint32_t free_row;
 	uint32_t *row_of; /* by request of the stage */
@@ -58,11 +63,19 @@ static int64_t micros(double s)
 
 /* ---- orders ---- */
 
-static void stop(struct driven *d, uint32_t m)
+static void stop(struct driven *d, uint32_t m, enum reason reason)
 {
-	if (d->stage->model[m].state == STAGE_READY)
+	struct stage_model *model = &d->stage->model[m];
+	bool policy = reason == REASON_ROOM || reason == REASON_IDLE;
+	bool there = model->state == STAGE_READY;
+
+	/* What runs, and what is pinned, goes where memory runs out, never for others. */
+	d->violations += there && policy && !model->is->external && (model->running.count || model->pinned);
+	if (there && model->running.count)
+		stage_kill(d->stage, m); /* its work is lost, and waits again */
+	else if (there)
 		stage_unload(d->stage, m);
-	else if (d->stage->model[m].state == STAGE_LOADING)
+	else if (model->state == STAGE_LOADING)
 		stage_abort(d->stage, m);
 }
 
@@ -98,10 +111,23 @@ static void cool(struct driven *d, uint32_t m, int64_t most)
 		model->cached = share;
 }
 
+/* By news that the arbiter is to hear in this very step. */
+static bool overtaken(const struct driven *d, const struct action *action, const struct row *row)
+{
+	if (action->type != ACTION_DISPATCH && action->type != ACTION_REJECT)
+		return false;
+	const struct stage_request *request = &d->stage->request[row->request];
+	if (request->state != STAGE_WAITS)
+		return true;
+	return action->type == ACTION_DISPATCH && d->stage->model[request->model].state != STAGE_READY;
+}
+
 static void carry_out(struct driven *d, const struct action *action)
 {
 	struct row *row = action->request.index < ROWS ? &d->row[action->request.index] : NULL;
 
+	if (overtaken(d, action, row))
+		return;
 	switch (action->type) {
 	case ACTION_SPAWN:
 		d->instance[action->model] = action->instance;
@@ -110,7 +136,7 @@ static void carry_out(struct driven *d, const struct action *action)
 	case ACTION_STOP:
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
-		stop(d, action->model);
+		stop(d, action->model, action->reason);
 		break;
 	case ACTION_DISPATCH:
 		stage_start(d->stage, row->request);
@@ -133,12 +159,21 @@ static void carry_out(struct driven *d, const struct action *action)
 	}
 }
 
+/* What the machine's clock shows, which may jump. */
+static int64_t clock_of(struct stage *stage)
+{
+	double behind = stage->faults.clock_behind_s;
+
+	stage->faults.clock_behind_s = 0;
+	return micros(stage->now + stage->faults.clock_ahead_s - behind);
+}
+
 static void tell(struct driven *d, struct event *event)
 {
 	struct action items[OUT];
 	enum step step;
 
-	event->at_us = micros(d->stage->now);
+	event->at_us = clock_of(d->stage);
 	do {
 		struct actions out = { .items = items, .capacity = OUT };
 		step = arbiter_step(d->arbiter, event, &out);
@@ -166,7 +201,7 @@ static void measure(struct driven *d, uint32_t m)
 	bool gone = d->stage->model[m].state == STAGE_COLD;
 
 	event.measured.instance = d->instance[m];
-	event.measured.own.bytes[0][USE_GPU] = bytes(stage_memory_of(d->stage, m));
+	event.measured.own.bytes[0][USE_GPU] = bytes(stage_measured_of(d->stage, m));
 	event.measured.complete = 1;
 	event.measured.gone = gone;
 	tell(d, &event);
@@ -186,12 +221,27 @@ static void tell_residency(struct driven *d, uint32_t m)
 	tell(d, &event);
 }
 
+/* As the daemon judges it: above what is admitted. */
+static void tell_pressure(struct driven *d)
+{
+	struct event event = { .type = EVENT_PRESSURE };
+	double use = stage_measured(d->stage) / d->stage->scene->physical_gb;
+	enum pressure level = use > 0.995 ? PRESSURE_CRIT : use > 0.988 ? PRESSURE_WARN : PRESSURE_NONE;
+
+	if (level == d->pressure)
+		return;
+	d->pressure = level;
+	event.pressure.level = level;
+	tell(d, &event);
+}
+
 static void sample(struct driven *d)
 {
 	struct event event = { .type = EVENT_SAMPLE };
 
 	for (uint32_t m = 0; m < d->stage->models; m++) {
-		if (id_is_none(d->instance[m]))
+		bool ended = d->stage->model[m].state == STAGE_COLD; /* its end is still to be told */
+		if (id_is_none(d->instance[m]) || ended)
 			continue;
 		if (d->stage->model[m].state == STAGE_LOADING) {
 			struct event progress = about(EVENT_INSTANCE_PROGRESS, d->instance[m]);
@@ -204,8 +254,10 @@ static void sample(struct driven *d)
 	}
 	for (uint32_t m = 0; m < d->stage->models; m++)
 		tell_residency(d, m);
-	event.sample.unreclaimable_bytes[0] = bytes(stage_used(d->stage));
+	event.sample.unreclaimable_bytes[0] = bytes(stage_measured(d->stage));
 	tell(d, &event);
+	if (d->stage->scene->faults_until_s > 0)
+		tell_pressure(d);
 }
 
 static void arrived(struct driven *d, uint32_t r)
@@ -267,6 +319,7 @@ static void gone(struct driven *d, uint32_t m, uint32_t fail)
 	event.instance.fail = fail;
 	tell(d, &event);
 	again(d);
+	measure(d, m);
 	sample(d);
 }
 
@@ -286,8 +339,9 @@ static void take(struct driven *d, const struct news *news)
 		finished(d, d->row_of[news->index], EVENT_REQUEST_FINISHED, FAIL_NONE);
 		break;
 	case NEWS_FAILED:
+	case NEWS_LEFT:
 		if (d->row_of[news->index] != NOBODY)
-			finished(d, d->row_of[news->index], EVENT_REQUEST_GONE, FAIL_NONE);
+			finished(d, d->row_of[news->index], EVENT_REQUEST_GONE, FAIL_CLIENT_GONE);
 		break;
 	case NEWS_READY:
 		event = about(EVENT_INSTANCE_READY, d->instance[news->index]);
@@ -298,6 +352,12 @@ static void take(struct driven *d, const struct news *news)
 		break;
 	case NEWS_KILLED:
 		gone(d, news->index, FAIL_ENGINE_DIED);
+		break;
+	case NEWS_PINNED:
+		event = (struct event){ .type = EVENT_PIN };
+		event.command.model = news->index;
+		event.command.flag = d->stage->model[news->index].pinned;
+		tell(d, &event);
 		break;
 	}
 }
@@ -324,8 +384,10 @@ static void decide(void *ctx, struct stage *stage)
 		d->stage = stage;
 		tell_models(d, stage->scene);
 	}
-	for (uint32_t i = 0; i < d->newses; i++)
-		take(d, &d->news[i]);
+	for (uint32_t i = 0; i < d->newses; i++) {
+		struct news news = d->news[i]; /* what is ordered may bring more */
+		take(d, &news);
+	}
 	d->newses = 0;
 }
 
@@ -349,7 +411,7 @@ static void tell_model(struct driven *d, const struct scene *scene, uint32_t m)
 		.bandwidth_permille = (uint32_t)lround(1000 * is->bandwidth),
 		.unload_after_us = -1,
 		.drain_timeout_us = -1,
-		.load_timeout_us = -1,
+		.load_timeout_us = scene->faults_until_s > 0 ? micros(load_timeout_s) : -1,
 		.file_bytes = is->external ? 0 : bytes(is->file_gb),
 		.load_expected_us = micros(is->startup_s + is->file_gb / scene->disk_gbps),
 	};
@@ -399,6 +461,11 @@ struct driven *driven_new(const struct scene *scene, uint32_t policy, bool check
 struct stage_player driven_player(struct driven *driven)
 {
 	return (struct stage_player){ driven, hear, decide };
+}
+
+uint32_t driven_violations(const struct driven *driven)
+{
+	return driven->violations;
 }
 
 void driven_free(struct driven *d)

@@ -23,7 +23,7 @@ static double estimate(const struct stage *stage, uint32_t m)
 /* Measured or estimated, whichever is more. */
 static double taken(const struct stage *stage)
 {
-	double used = stage_used(stage), estimated = stage_background(stage);
+	double used = stage_measured(stage), estimated = stage_background(stage);
 
 	for (uint32_t m = 0; m < stage->models; m++)
 		if (stage->model[m].state != STAGE_COLD)
@@ -33,7 +33,7 @@ static double taken(const struct stage *stage)
 
 static double pressure(const struct stage *stage)
 {
-	return stage_used(stage) / stage->scene->physical_gb;
+	return stage_measured(stage) / stage->scene->physical_gb;
 }
 
 static bool all_cold(const struct stage *stage)
@@ -65,7 +65,7 @@ static bool any_unloading(const struct stage *stage)
 static bool is_idle(const struct stage_model *model)
 {
 	return model->state == STAGE_READY && !model->running.count && !model->queue.count &&
-	       !model->is->pinned && !model->is->external;
+	       !model->pinned && !model->is->external;
 }
 
 static int lru_victim(const struct stage *stage)

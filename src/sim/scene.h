@@ -61,6 +61,7 @@ struct scene {
 	double start_gb, walk_gb, revert, min_gb, max_gb;
 	double spike_rate, spike_gb, spike_mean_s, spike_ramp_gbps;
 	uint64_t rng_seed;
+	double faults_until_s; /* 0: nothing goes wrong (faults.h) */
 	uint32_t models;
 	struct scene_model model[SCENE_MODELS_MAX];
 	struct scene_session *session;

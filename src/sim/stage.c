@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "sim/dice.h"
+#include "sim/faults.h"
 #include "sim/stage_parts.h"
 
 enum { RESTARTS_MAX = 3 };
@@ -68,7 +69,7 @@ static double load_rate(const struct stage *stage, const struct stage_model *mod
 {
 	uint32_t loading = stage_loading(stage);
 
-	if (stalled(stage))
+	if (stalled(stage) || model->progress >= model->stops_at)
 		return 0;
 	if (model->is->external || loading < 1)
 		loading = 1;
@@ -87,6 +88,7 @@ void stage_load(struct stage *stage, uint32_t m)
 	model->progress = 0;
 	stage->loads += !model->is->external;
 	model->loads++;
+	faults_load(stage, m);
 }
 
 static void leave(struct stage *stage, struct stage_model *model)
@@ -101,7 +103,7 @@ void stage_unload(struct stage *stage, uint32_t m)
 {
 	struct stage_model *model = &stage->model[m];
 
-	assert(model->state == STAGE_READY && !model->running.count && !model->is->pinned);
+	assert(model->state == STAGE_READY && !model->running.count);
 	leave(stage, model);
 }
 
@@ -124,11 +126,12 @@ void stage_start(struct stage *stage, uint32_t r)
 	request->left_s = request->work_s;
 	request->start_order = stage->starts++;
 	model->last_use = stage->now;
+	faults_started(stage, r);
 }
 
 /* ---- what happens ---- */
 
-static void hear(struct stage *stage, enum stage_news news, uint32_t index)
+void stage_hear(struct stage *stage, enum stage_news news, uint32_t index)
 {
 	stage->player.hear(stage->player.ctx, stage, news, index);
 }
@@ -157,7 +160,8 @@ static void arrive(struct stage *stage, uint32_t session, uint32_t step)
 	struct stage_model *model = &stage->model[is->model];
 	line_insert(&model->queue, model->queue.count, r);
 	stage->open++;
-	hear(stage, NEWS_ARRIVED, r);
+	faults_arrived(stage, r);
+	stage_hear(stage, NEWS_ARRIVED, r);
 }
 
 static void go_on(struct stage *stage, const struct stage_request *request)
@@ -190,16 +194,42 @@ static void end_request(struct stage *stage, uint32_t r)
 	request->ended_s = stage->now;
 	model->last_use = stage->now;
 	go_on(stage, request);
-	hear(stage, NEWS_ENDED, r);
+	stage_hear(stage, NEWS_ENDED, r);
 	if (model->is->external)
+		leave(stage, model);
+}
+
+/* Nobody asked for what was granted any more. */
+static bool ownerless(const struct stage_model *model)
+{
+	return model->is->external && model->state == STAGE_READY && !model->running.count &&
+	       !model->queue.count;
+}
+
+void stage_leave(struct stage *stage, uint32_t r)
+{
+	struct stage_request *request = &stage->request[r];
+	struct stage_model *model = &stage->model[request->model];
+	bool ran = request->state == STAGE_RUNS;
+
+	line_remove(ran ? &model->running : &model->queue, r);
+	if (!ran)
+		request->started_s = stage->now;
+	request->state = STAGE_LEFT;
+	request->ended_s = stage->now;
+	go_on(stage, request);
+	stage_hear(stage, NEWS_LEFT, r);
+	if (ownerless(model) || (ran && model->is->external))
 		leave(stage, model);
 }
 
 static void tick(struct stage *stage)
 {
 	stage_drift(stage);
+	if (stage->scene->faults_until_s > 0)
+		faults_tick(stage);
 	stage_trim(stage);
-	hear(stage, NEWS_TICK, 0);
+	stage_hear(stage, NEWS_TICK, 0);
 	stage->next_tick += stage->scene->tick_s;
 }
 
@@ -207,18 +237,27 @@ static void transit(struct stage *stage, uint32_t m)
 {
 	struct stage_model *model = &stage->model[m];
 
+	if (model->state == STAGE_LOADING && model->stops_at < 1) {
+		model->progress = model->stops_at;
+		if (!model->hangs)
+			stage_kill(stage, m);
+		return;
+	}
 	if (model->state == STAGE_LOADING) {
 		model->progress = 1;
 		model->state = STAGE_READY;
 		model->last_use = stage->now;
-		hear(stage, NEWS_READY, m);
+		stage_hear(stage, NEWS_READY, m);
+		if (ownerless(model))
+			leave(stage, model);
 		return;
 	}
+	faults_unloaded(stage, m);
 	model->state = STAGE_COLD;
 	model->cached = model->is->external ? 0 : 1;
 	model->cached_at = stage->now;
 	stage_trim(stage);
-	hear(stage, NEWS_COLD, m);
+	stage_hear(stage, NEWS_COLD, m);
 }
 
 /* ---- out of memory ---- */
@@ -277,11 +316,11 @@ static void give_up(struct stage *stage, struct stage_model *model)
 			continue;
 		}
 		stage_refuse(stage, r);
-		hear(stage, NEWS_FAILED, r);
+		stage_hear(stage, NEWS_FAILED, r);
 	}
 }
 
-static void kill_model(struct stage *stage, uint32_t m)
+void stage_kill(struct stage *stage, uint32_t m)
 {
 	struct stage_model *model = &stage->model[m];
 	bool loading = model->state == STAGE_LOADING;
@@ -296,8 +335,9 @@ static void kill_model(struct stage *stage, uint32_t m)
 	}
 	model->running.count = 0;
 	model->state = STAGE_COLD;
+	model->grown_gb = 0;
 	model->cached = 0;
-	hear(stage, NEWS_KILLED, m);
+	stage_hear(stage, NEWS_KILLED, m);
 	give_up(stage, model);
 }
 
@@ -314,7 +354,7 @@ static bool overflow(struct stage *stage)
 			m = external_victim(stage);
 		if (m < 0)
 			break;
-		kill_model(stage, (uint32_t)m);
+		stage_kill(stage, (uint32_t)m);
 	}
 	return true;
 }
@@ -376,7 +416,8 @@ static struct next find_next(const struct stage *stage)
 			sooner(&next, model->unloaded_at, NEXT_TRANSIT, m);
 		if (model->state != STAGE_LOADING || load_rate(stage, model) <= 0)
 			continue;
-		double left = model->progress < 1 ? 1 - model->progress : 0;
+		double end = model->stops_at < 1 ? model->stops_at : 1;
+		double left = model->progress < end ? end - model->progress : 0;
 		sooner(&next, stage->now + left / load_rate(stage, model), NEXT_TRANSIT, m);
 	}
 	return next;
@@ -458,10 +499,13 @@ void stage_init(struct stage *stage, const struct scene *scene, const struct sta
 		.next_tick = scene->tick_s,
 		.walk_gb = scene->start_gb,
 		.models = scene->models,
+		.faults = { .lie_about = UINT32_MAX, .lie_total = 1 },
 	};
 	for (uint32_t m = 0; m < scene->models; m++) {
 		stage->model[m].is = &scene->model[m];
 		stage->model[m].last_use = -INFINITY;
+		stage->model[m].pinned = scene->model[m].pinned;
+		stage->model[m].stops_at = INFINITY;
 	}
 }
 

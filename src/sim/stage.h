@@ -17,7 +17,7 @@
  */
 enum stage_state { STAGE_COLD, STAGE_LOADING, STAGE_READY, STAGE_UNLOADING };
 
-enum stage_request_state { STAGE_WAITS, STAGE_RUNS, STAGE_ENDED, STAGE_FAILED };
+enum stage_request_state { STAGE_WAITS, STAGE_RUNS, STAGE_ENDED, STAGE_FAILED, STAGE_LEFT };
 
 struct stage_request {
 	uint32_t model;
@@ -27,6 +27,7 @@ struct stage_request {
 	double hint_s;
 	double arrived_s, started_s, ended_s;
 	double left_s; /* solo seconds */
+	double leaves_at; /* its client; INFINITY: stays */
 	uint32_t restarts;
 	enum stage_request_state state;
 	uint32_t session, step;
@@ -50,6 +51,12 @@ struct stage_model {
 	double last_use;
 	double fluct_gb;
 	uint64_t loads;
+	bool pinned;
+	double stops_at;    /* progress at which its load fails or hangs; INFINITY: never */
+	bool hangs;
+	double hung_s;
+	bool grows;         /* takes more and more while it runs */
+	double grown_gb;
 	struct stage_line queue;   /* by arrival; restarts come first */
 	struct stage_line running; /* by start */
 };
@@ -61,7 +68,9 @@ enum stage_news {
 	NEWS_FAILED,  /* request: an OOM too many */
 	NEWS_READY,   /* model */
 	NEWS_COLD,    /* model: unloaded */
-	NEWS_KILLED,  /* model: by an OOM; its requests wait again */
+	NEWS_KILLED,  /* model: by an OOM, or by itself; its requests wait again */
+	NEWS_LEFT,    /* request: its client is gone */
+	NEWS_PINNED,  /* model: or no longer */
 };
 
 struct stage;
@@ -82,6 +91,33 @@ struct stage_follow {
 };
 
 enum { STAGE_SPIKES_MAX = 64 };
+
+enum fault {
+	FAULT_CLIENT_LEFT,
+	FAULT_HOLDER_VANISHED,
+	FAULT_LOAD_FAILED,
+	FAULT_LOAD_HUNG,
+	FAULT_CRASH,
+	FAULT_LEAK,
+	FAULT_ENGINE_GREW,
+	FAULT_LIE,
+	FAULT_CLOCK,
+	FAULT_OTHERS_GREW,
+	FAULT_PINNED,
+	FAULT_KINDS,
+};
+
+/* faults.h */
+struct stage_faults {
+	uint64_t count[FAULT_KINDS];
+	double leaked_gb;
+	double pinned_until;
+	uint32_t lie_about;   /* model whose sample lies until the next tick */
+	double lie;           /* by this factor */
+	double lie_total;     /* the same of the whole */
+	double clock_ahead_s; /* what the clock shows too much */
+	double clock_behind_s; /* too little, at the next event */
+};
 
 struct stage {
 	const struct scene *scene;
@@ -106,6 +142,7 @@ struct stage {
 	uint64_t ooms;
 	uint64_t failed;
 	double memory_s;  /* integral of used memory */
+	struct stage_faults faults;
 	/*
 	 * Whether files fill free memory by the player's wish (warm files): then the
 	 * trim takes from the lowest value first.
@@ -119,15 +156,15 @@ void stage_free(struct stage *stage);
 
 /* ---- what a player may ask ---- */
 double stage_background(const struct stage *stage);
-double stage_memory_of(const struct stage *stage, uint32_t model); /* measured */
-double stage_used(const struct stage *stage);
+double stage_measured_of(const struct stage *stage, uint32_t model);
+double stage_measured(const struct stage *stage); /* all that is in use */
 /* How long a load would take now at full speed. */
 double stage_load_time(const struct stage *stage, uint32_t model);
 uint32_t stage_loading(const struct stage *stage); /* but for reservations */
 
 /* ---- what it may order; each must be possible ---- */
 void stage_load(struct stage *stage, uint32_t model);
-void stage_unload(struct stage *stage, uint32_t model); /* READY, nothing running, not pinned */
+void stage_unload(struct stage *stage, uint32_t model); /* READY, nothing running; pinned ones in an emergency alone */
 void stage_abort(struct stage *stage, uint32_t model);  /* LOADING */
 void stage_start(struct stage *stage, uint32_t request);
 void stage_refuse(struct stage *stage, uint32_t request); /* one that waits: it fails */

@@ -10,7 +10,7 @@ static double clamp(double x, double least, double most)
 
 double stage_background(const struct stage *stage)
 {
-	double gb = stage->walk_gb;
+	double gb = stage->walk_gb + stage->faults.leaked_gb;
 
 	for (uint32_t i = 0; i < stage->spikes; i++) {
 		const struct stage_spike *spike = &stage->spike[i];
@@ -36,9 +36,10 @@ double stage_memory_of(const struct stage *stage, uint32_t m)
 		gb = (is->base_gb + model->running.count * is->kv_gb) * is->ratio;
 		if (model->running.count)
 			gb += model->fluct_gb;
+		gb += model->grown_gb;
 		break;
 	case STAGE_UNLOADING:
-		gb = is->base_gb * is->ratio;
+		gb = is->base_gb * is->ratio + model->grown_gb;
 		break;
 	}
 	return gb > 0 ? gb : 0;
@@ -51,6 +52,16 @@ double stage_used(const struct stage *stage)
 	for (uint32_t m = 0; m < stage->models; m++)
 		gb += stage_memory_of(stage, m);
 	return gb;
+}
+
+double stage_measured_of(const struct stage *stage, uint32_t m)
+{
+	return stage_memory_of(stage, m) * (stage->faults.lie_about == m ? stage->faults.lie : 1);
+}
+
+double stage_measured(const struct stage *stage)
+{
+	return stage_used(stage) * stage->faults.lie_total;
 }
 
 double stage_load_time(const struct stage *stage, uint32_t m)

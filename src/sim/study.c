@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "core/arbiter.h"
+#include "sim/liveness.h"
 
 static const struct {
 	const char *name;
@@ -45,7 +46,8 @@ static double wait_of(const struct stage *stage, const struct stage_request *req
 
 static bool is_over(const struct stage_request *request)
 {
-	return request->state == STAGE_ENDED || request->state == STAGE_FAILED;
+	return request->state == STAGE_ENDED || request->state == STAGE_FAILED ||
+	       request->state == STAGE_LEFT;
 }
 
 static double response_of(const struct stage *stage, const struct stage_request *request)
@@ -102,6 +104,7 @@ static void measure_ends(const struct stage *stage, struct study_result *out)
 		out->requests++;
 		out->finished += request->state == STAGE_ENDED;
 		out->rejected += request->state == STAGE_FAILED;
+		out->left += request->state == STAGE_LEFT;
 		out->unfinished += !is_over(request);
 	}
 	out->response_weighted_s = weights > 0 ? sum / weights : 0;
@@ -148,6 +151,7 @@ void study_measure(const struct stage *stage, struct study_result *out)
 	free(waits);
 	measure_ends(stage, out);
 	measure_models(stage, out);
+	memcpy(out->faults, stage->faults.count, sizeof(out->faults));
 	out->loads = stage->loads;
 	out->ooms = stage->ooms;
 	if (hours <= 0)
@@ -159,31 +163,59 @@ void study_measure(const struct stage *stage, struct study_result *out)
 
 /* ---- running ---- */
 
-static void run_arbiter(const struct scene *scene, struct study_result *out)
+/* A player, and the look at what waits. */
+struct watched {
+	struct stage_player player;
+	struct liveness liveness;
+};
+
+static void watched_hear(void *ctx, struct stage *stage, enum stage_news news, uint32_t index)
 {
-	struct driven *driven = driven_new(scene, POLICY_COTENANT, false);
-	struct stage_player player = driven_player(driven);
+	struct watched *watched = ctx;
+
+	if (news == NEWS_TICK)
+		liveness_look(&watched->liveness, stage);
+	watched->player.hear(watched->player.ctx, stage, news, index);
+}
+
+static void watched_decide(void *ctx, struct stage *stage)
+{
+	struct watched *watched = ctx;
+
+	watched->player.decide(watched->player.ctx, stage);
+}
+
+static void play(const struct scene *scene, struct stage_player player, struct study_result *out)
+{
+	struct watched watched = { .player = player };
+	struct stage_player outer = { &watched, watched_hear, watched_decide };
 	struct stage *stage = xmalloc(sizeof(*stage));
 
-	stage_init(stage, scene, &player);
+	stage_init(stage, scene, &outer);
 	stage_run(stage);
 	study_measure(stage, out);
+	out->overdue_max_s = watched.liveness.longest_s;
+	out->overdue_bound_s = liveness_bound_s(stage);
 	stage_free(stage);
 	free(stage);
+}
+
+/* Its rules are proved after each step where something goes wrong, and at the end that nobody was forgotten. */
+static void run_arbiter(const struct scene *scene, struct study_result *out)
+{
+	struct driven *driven = driven_new(scene, POLICY_COTENANT, scene->faults_until_s > 0);
+
+	play(scene, driven_player(driven), out);
+	out->invariant_violations = driven_violations(driven) + (out->unfinished > 0);
+	out->invariant_violations += out->overdue_max_s > out->overdue_bound_s;
 	driven_free(driven);
 }
 
 static void run_earlier(const struct scene *scene, uint32_t policy, struct study_result *out)
 {
 	struct earlier_state state = { .which = policies[policy].which, .open = true };
-	struct stage_player player = { &state, earlier_hear, policies[policy].decide };
-	struct stage *stage = xmalloc(sizeof(*stage));
 
-	stage_init(stage, scene, &player);
-	stage_run(stage);
-	study_measure(stage, out);
-	stage_free(stage);
-	free(stage);
+	play(scene, (struct stage_player){ &state, earlier_hear, policies[policy].decide }, out);
 }
 
 bool study_run(const struct scene *scene, const char *policy, struct study_result *out)

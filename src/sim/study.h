@@ -25,10 +25,12 @@ struct study_result {
 	double loads_per_hour;
 	double oom_per_hour;
 	double memory_used_mean; /* of the machine's memory */
-	uint64_t requests, finished, rejected, unfinished;
+	uint64_t requests, finished, rejected, left, unfinished;
 	uint64_t loads, ooms;
 	double hours;
 	uint32_t invariant_violations;
+	double overdue_max_s, overdue_bound_s; /* liveness.h */
+	uint64_t faults[FAULT_KINDS];
 	uint32_t models; /* but for reservations, whose rows are empty */
 	struct study_model model[SCENE_MODELS_MAX];
 };
@@ -45,6 +47,8 @@ void study_measure(const struct stage *stage, struct study_result *out);
 /* The arbiter as a player; stage_run() between. `check`: arbiter_check() after every step. */
 struct driven *driven_new(const struct scene *scene, uint32_t policy, bool check);
 struct stage_player driven_player(struct driven *driven);
+/* What it ordered though no policy may. */
+uint32_t driven_violations(const struct driven *driven);
 void driven_free(struct driven *driven);
 
 /* ---- players; `ctx` is what study.c keeps for them ---- */

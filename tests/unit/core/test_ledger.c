@@ -188,6 +188,8 @@ static void what_was_measured_is_claimed_at_the_next_load(void **state)
 	rig_finish(&rig, request);
 	rig_measure(&rig, 0, 3.5, true, false);
 	rig_sample(&rig, 4);
+	rig_measure(&rig, 0, 4, true, false); /* one alone may be wrong */
+	rig_sample(&rig, 4);
 	rig_measure(&rig, 0, 4, true, false);
 	rig_sample(&rig, 4);
 	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 1);

@@ -93,6 +93,10 @@ static void what_a_run_took_is_claimed_by_the_next(void **state)
 	rig_measure(&rig, 0, 10, true, false);
 	rig_sample(&rig, 10);
 	rig_ask(&rig, 0);
+	rig_measure(&rig, 0, 13, true, false); /* one alone may be wrong */
+	rig_sample(&rig, 13);
+	rig_measure(&rig, 0, 11, true, false);
+	rig_sample(&rig, 13);
 	rig_measure(&rig, 0, 13, true, false);
 	rig_sample(&rig, 13);
 	rig_finish(&rig, 2);
