@@ -39,7 +39,7 @@ struct api_now {
 	int64_t wall_offset_us;    /* Unix time = now_us + this */
 	int64_t stepped_at_us;     /* when the arbiter last took an event */
 	int64_t sampled_at_us;     /* when the last good sample was taken; 0 = none yet */
-	int64_t baseline_bytes;    /* lowest foreign use seen since the start; -1 = unknown */
+	int64_t baseline_bytes;    /* what the system needs by itself (app/baseline); -1 = unknown */
 	bool draining;             /* the daemon is going down */
 };
 

@@ -34,6 +34,7 @@ struct sampler {
 	bool in_flight;
 	bool again; /* the pace rose while a sample was in flight */
 	bool closing;
+	int64_t usual_bytes; /* given to the topology with the next sample */
 	bool find_again; /* asked for by the loop */
 	bool finding;    /* with the sample in flight */
 	bool releasing;  /* the same */
@@ -71,6 +72,7 @@ static void find(struct sampler *sampler)
 	bool there = topology_find(sampler->root, found, &ignored) == 0;
 
 	found->nvml = sampler->topology.nvml;
+	found->usual_unaccounted_bytes = sampler->topology.usual_unaccounted_bytes;
 	if (there)
 		sampler->topology = *found;
 	free(found);
@@ -197,6 +199,7 @@ static void begin(struct sampler *sampler)
 	sampler->releasing = sampler->pace == PACE_RELEASE;
 	sampler->sample.quick = sampler->until_all > 0;
 	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
+	sampler->topology.usual_unaccounted_bytes = sampler->usual_bytes;
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;
 	sampler->in_flight = true;
@@ -282,6 +285,11 @@ void sampler_pace(struct sampler *sampler, enum sampler_pace pace)
 void sampler_within(struct sampler *sampler, uint32_t ms)
 {
 	sampler->most_ms = ms;
+}
+
+void sampler_usual(struct sampler *sampler, int64_t unaccounted_bytes)
+{
+	sampler->usual_bytes = unaccounted_bytes;
 }
 
 void sampler_find_again(struct sampler *sampler)

@@ -59,6 +59,8 @@ struct sampler *sampler_new(struct uv_loop_s *loop, const char *root, const stru
 void sampler_pace(struct sampler *sampler, enum sampler_pace pace);
 /* The next sample after the one that is back comes after so long at most. UINT32_MAX: as the pace says. */
 void sampler_within(struct sampler *sampler, uint32_t ms);
+/* So much stands in no counter of a quiet machine; see topology.h. */
+void sampler_usual(struct sampler *sampler, int64_t unaccounted_bytes);
 /* The machine may be another: its devices are sought anew with the next sample, which comes at once. */
 void sampler_find_again(struct sampler *sampler);
 /* One more at once. */

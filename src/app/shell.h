@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "app/baseline.h"
 #include "app/catalogue.h"
 #include "app/dirs.h"
 #include "app/leaks.h"
@@ -134,7 +135,8 @@ struct shell {
 	uint64_t caps_told;      /* shell_caps() of the machine that the arbiter knows */
 	struct topology topology; /* read with it, or at most ten samples before */
 	int64_t sampled_at_us;
-	int64_t baseline_bytes; /* the least foreign use seen */
+	struct baseline baseline;
+	int64_t baseline_bytes; /* what it says: of the foreign use, the system's own */
 	int64_t reserve_bytes;
 	bool sample_failing;
 	struct danger_watch danger;
@@ -272,6 +274,10 @@ void shell_kept_end(struct instance_row *row);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);
+
+/* shell_baseline.c: from the first reading and what was kept; from each sample on. */
+void shell_open_baseline(struct shell *shell);
+void shell_note_baseline(struct shell *shell, const struct sample *sample);
 
 /* What nobody's anonymous memory is: drivers' pages, files in tmpfs, the kernel's own. -1 = not known. */
 int64_t shell_unowned_bytes(const struct shell *shell);

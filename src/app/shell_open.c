@@ -125,10 +125,9 @@ static int read_machine(struct shell *shell, struct err *err)
 		code = sample_read("", &shell->sample, err);
 	if (code < 0)
 		return code;
-	shell->baseline_bytes = shell->sample.unreclaimable_bytes;
 	shell->room_facts = (struct room_facts){
 		.total_bytes = shell->sample.total_bytes,
-		.baseline_bytes = shell->baseline_bytes,
+		.baseline_bytes = shell->sample.unreclaimable_bytes,
 		.default_reserve_bytes = sample_default_reserve(&shell->sample),
 	};
 	if (shell_has_devices(shell))
@@ -138,7 +137,6 @@ static int read_machine(struct shell *shell, struct err *err)
 	shell->room_facts.group_bytes = INT64_MAX;
 	if (shell_cgroup_cap(shell, &shell->sample, &group))
 		shell->room_facts.group_bytes = group.cap_bytes - group.foreign_bytes;
-	shell->room_bytes = shell_room(&shell->room_facts, shell->conf);
 	return 0;
 }
 
@@ -400,13 +398,14 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	 * sockets of its engines, its history, its recording. */
 	if (open_gateway(shell, err) < 0)
 		return err->code;
+	open_history(shell);
+	shell_open_baseline(shell);
 	shell_find_lazy(shell);
 	struct catalogue_ground ground;
 	shell_ground(shell, &ground);
 	ground.lazy.known_only = true;
 	catalogue_build(conf, &ground, &shell->catalogue);
 	warn_of_models(shell);
-	open_history(shell);
 	if (open_recording(shell, err) < 0 || open_engines(shell, keeper, err) < 0)
 		return err->code;
 	open_api(shell);

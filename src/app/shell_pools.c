@@ -117,7 +117,6 @@ void shell_device_facts(struct shell *shell, struct room_facts *out)
 	uint32_t pool = topology_default_pool(t);
 
 	shell->sample.unreclaimable_bytes = t->pool[0].unreclaimable_bytes;
-	shell->baseline_bytes = t->pool[0].unreclaimable_bytes;
 	/* The reserve is that of system RAM, which the configuration may set. */
 	out->default_reserve_bytes = t->pool[0].reserve_bytes;
 	if (pool == 0)

@@ -88,20 +88,6 @@ static void observe(struct shell *shell, const struct sampler_owner *asked, cons
 	shell_observe_load(shell, row, bytes);
 }
 
-/*
- * The baseline is the least foreign use ever seen: what the system needs by
- * itself, with no engine and nobody else.
- */
-static void learn_baseline(struct shell *shell, const struct sample *sample)
-{
-	int64_t foreign = sample->unreclaimable_bytes;
-
-	for (uint32_t i = 0; i < sample->owners; i++)
-		foreign -= sample->owner[i].own_bytes + sample->owner[i].gpu_bytes[0];
-	if (foreign >= 0 && (shell->baseline_bytes < 0 || foreign < shell->baseline_bytes))
-		shell->baseline_bytes = foreign;
-}
-
 /* The view of the control group as the arbiter knows it is no longer true. */
 static bool cap_changed(const struct shell *shell, const struct sample *sample)
 {
@@ -139,7 +125,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell->sample = *sample;
 	shell->topology = *topology;
 	shell->sampled_at_us = shell_now_us();
-	learn_baseline(shell, sample);
+	shell_note_baseline(shell, sample);
 	/* First: where all is well again, nobody more goes for what this sample shows released. */
 	shell_judge_pressure(shell, sample, owners);
 	for (uint32_t i = 0; i < count; i++)

@@ -111,6 +111,8 @@ static enum end_cause cause_of_kill(const struct ending_facts *facts)
 {
 	const struct oom_count *before = &facts->before, *now = &facts->now;
 
+	if (facts->told.pid > 0)
+		return facts->told.limit ? CAUSE_GROUP_LIMIT : CAUSE_MACHINE_FULL;
 	if (now->group_kills < 0 || before->group_kills < 0)
 		return now->machine_kills > before->machine_kills ? CAUSE_MACHINE_FULL : CAUSE_KILLED;
 	if (now->group_kills <= before->group_kills)

@@ -7,6 +7,7 @@
 #include "engine/adapter.h"
 #include "engine/supervisor.h"
 #include "probe/cgroup.h"
+#include "probe/kmsg.h"
 
 /*
  * ending - why an engine ended, in words.
@@ -25,12 +26,14 @@ struct ending_facts {
 	bool killed;            /* by a KILL of ours */
 	struct oom_count before; /* when it was last well */
 	struct oom_count now;
+	struct kmsg_kill told;  /* by the kernel's log; pid 0 = nothing */
 };
 
 /*
  * The cause by all that is there to tell it. A kill by the kernel and one by a
- * person look alike to waitpid(2); the kernel's own counts tell them apart: of
- * our control group where they can be read, else of the machine. An engine that
+ * person look alike to waitpid(2). The kernel's log names the victim; where it may
+ * not be read, the kernel's counts tell them apart: of our control group where they
+ * can be read, else of the machine. An engine that
  * gave up by itself is known by the line that its allocator printed.
  */
 void ending_judge(const struct ending_facts *facts, struct ending *out);

@@ -13,6 +13,7 @@
 #include "engine/redactor.h"
 #include "engine/supervisor.h"
 #include "probe/cgroup.h"
+#include "probe/kmsg.h"
 
 /*
  * instance - one engine between its spawn and its end, as the supervisor keeps it.
@@ -90,6 +91,7 @@ struct supervisor {
 	uint64_t next_spawn_id;
 	struct words secrets;     /* no log may show them */
 	struct cgroup_mounts mounts; /* as they were at the start */
+	struct kmsg kmsg;
 };
 
 /* instance_load.c: from the first question to readiness. */

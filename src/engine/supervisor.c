@@ -165,8 +165,10 @@ static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct
 		.killed = instance->killed,
 		.before = instance->oom,
 	};
-	if (!instance->asked) /* nobody asks why, and a load may wait for it */
+	if (!instance->asked) { /* else nobody asks why, and a load may wait for it */
 		cgroup_read_oom("", &supervisor->mounts, &facts.now);
+		kmsg_find(&supervisor->kmsg, instance->pid, &facts.told);
+	}
 	ending_judge(&facts, &instance->ending);
 	explain_one_kill(supervisor, instance);
 	supervisor->events.on_ended(supervisor->events.ctx, instance->id, &instance->ending);
@@ -216,6 +218,7 @@ struct supervisor *supervisor_new(const struct supervisor_options *options,
 	list_init(&supervisor->instances);
 	list_init(&supervisor->records);
 	cgroup_find_mounts("", &supervisor->mounts);
+	kmsg_open(&supervisor->kmsg);
 	if (keeper_attach(options->keeper, options->loop, &told, NULL) < 0) {
 		supervisor_free(supervisor);
 		return NULL;
@@ -237,6 +240,7 @@ void supervisor_free(struct supervisor *supervisor)
 		free(record);
 	}
 	words_release(&supervisor->secrets);
+	kmsg_close(&supervisor->kmsg);
 	free(supervisor->log_dir);
 	free(supervisor->socket_dir);
 	free(supervisor->directory);

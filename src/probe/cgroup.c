@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "probe/lines.h"
+#include "probe/machine.h"
 
 enum { DEPTH_MOST = 64 };
 
@@ -167,18 +168,29 @@ struct hierarchy {
 	const char *usage;
 	const char *inactive;
 	const char *active;
+	const char *pressure; /* NULL = none */
 };
 
 static const struct hierarchy version_2 = { "memory.max", "memory.high", "memory.current",
-	                                    "inactive_file", "active_file" };
+	                                    "inactive_file", "active_file", "memory.pressure" };
 static const struct hierarchy version_1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
-	                                    "total_inactive_file", "total_active_file" };
+	                                    "total_inactive_file", "total_active_file", NULL };
 
 struct limit_search {
 	const char *root;
 	const struct hierarchy *files;
 	struct sample *sample;
 };
+
+static void read_pressure(const char *root, const char *group, const char *file, struct sample *sample)
+{
+	char name[PATH_MAX];
+	int length = file ? snprintf(name, sizeof name, "%s/%s", group, file) : -1;
+
+	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
+	if (length >= 0 && (size_t)length < sizeof name)
+		machine_read_psi(root, name, &sample->cgroup_some_avg10_centi, &sample->cgroup_full_avg10_centi);
+}
 
 static void look_at_limit(void *ctx, const char *group)
 {
@@ -205,6 +217,7 @@ static void look_at_limit(void *ctx, const char *group)
 	sample->cgroup_limit_bytes = limit;
 	sample->cgroup_used_bytes = used;
 	sample->cgroup_hard_bytes = used > active ? used - active : 0;
+	read_pressure(root, group, files->pressure, sample);
 }
 
 /* Our group and all above it, up to the mount. */
@@ -234,6 +247,7 @@ void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, str
 
 	sample->cgroup_limit_bytes = INT64_MAX;
 	sample->cgroup_used_bytes = sample->cgroup_hard_bytes = 0;
+	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
 	own_paths(root, v2, v1);
 	struct limit_search search = { root, &version_2, sample };
 	if (mounts->v2[0])

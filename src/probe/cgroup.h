@@ -24,8 +24,8 @@ struct cgroup_mounts {
 void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
 
 /*
- * Fills cgroup_limit_bytes, cgroup_used_bytes and cgroup_hard_bytes (without hot_file): of all
- * groups that we are below, the one with least room.
+ * Fills what sample.h calls cgroup_ (cgroup_hard_bytes without hot_file): of all groups that we
+ * are below, the one with least room.
  */
 void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
 

@@ -21,6 +21,8 @@ struct place {
 	int64_t left;
 	int64_t reserve;
 	int64_t grows; /* bytes a second, unpromised */
+	int64_t whole;
+	int64_t some_centi, full_centi; /* PSI */
 };
 
 enum { MACHINE, GROUP, PLACES };
@@ -79,11 +81,19 @@ static uint32_t look_places(struct danger_watch *watch, const struct danger_fact
 		.left = s->total_bytes - s->unreclaimable_bytes,
 		.reserve = facts->reserve_bytes,
 		.grows = growth(watch, facts->at_us, MACHINE, unpromised[MACHINE]),
+		.whole = s->total_bytes,
+		.some_centi = s->psi_some_avg10_centi,
+		.full_centi = s->psi_full_avg10_centi,
 	};
+	/* Who stalls in the group stalls on the machine: that tells where the group itself does not. */
+	bool told = s->cgroup_some_avg10_centi >= 0;
 	place[GROUP] = (struct place){
 		.left = s->cgroup_limit_bytes - s->cgroup_hard_bytes,
 		.reserve = danger_group_reserve(s->cgroup_limit_bytes, facts->reserve_bytes),
 		.grows = growth(watch, facts->at_us, GROUP, unpromised[GROUP]),
+		.whole = s->cgroup_limit_bytes,
+		.some_centi = told ? s->cgroup_some_avg10_centi : s->psi_some_avg10_centi,
+		.full_centi = told ? s->cgroup_full_avg10_centi : s->psi_full_avg10_centi,
 	};
 	keep_point(watch, facts->at_us, unpromised);
 	return bounded ? PLACES : PLACES - 1;
@@ -101,6 +111,20 @@ static bool lasts_less(const struct place *place, int64_t us)
 {
 	return place->left < 2 * place->reserve && place->grows >= growing &&
 	       place->left / 1024 < place->grows / 1024 * us / SECOND_US;
+}
+
+/* Little enough is left that what the kernel does to get at more concerns us. */
+static bool has_little(const struct place *place)
+{
+	return place->left < larger(2 * place->reserve, place->whole / 4);
+}
+
+static void judge_stalls(const struct place *place, struct danger *out)
+{
+	if (place->some_centi > 4000 || place->full_centi > 1000)
+		speaks_for(out, DANGER_CRIT, "stalls");
+	else if (place->some_centi > 1000)
+		speaks_for(out, DANGER_WARN, "stalls");
 }
 
 static void judge_place(const struct place *place, const char *what, struct danger *out)
@@ -151,10 +175,6 @@ static void judge_signs(const struct danger_facts *facts, const struct signs *si
 		speaks_for(out, DANGER_CRIT, "swap");
 	else if (signs->swap_permille > 800)
 		speaks_for(out, DANGER_WARN, "swap");
-	if (signs->little && (s->psi_some_avg10_centi > 4000 || s->psi_full_avg10_centi > 1000))
-		speaks_for(out, DANGER_CRIT, "stalls");
-	else if (signs->little && s->psi_some_avg10_centi > 1000)
-		speaks_for(out, DANGER_WARN, "stalls");
 	if (signs->very_little && signs->refaults > 100000)
 		speaks_for(out, DANGER_CRIT, "refaults");
 	else if (signs->little && signs->refaults > 20000)
@@ -194,12 +214,15 @@ void danger_judge(struct danger_watch *watch, const struct danger_facts *facts, 
 	signs.little = signs.very_little = signs.swap_permille > 800;
 	for (uint32_t i = 0; i < places; i++) {
 		uint32_t ms = look_ms(&place[i]);
-		signs.little |= place[i].left < larger(2 * place[i].reserve, s->total_bytes / 4);
+		signs.little |= has_little(&place[i]);
 		signs.very_little |= place[i].left < place[i].reserve;
 		out->left_bytes = smaller(out->left_bytes, place[i].left);
 		out->look_ms = ms < out->look_ms ? ms : out->look_ms;
 		judge_place(&place[i], i == GROUP ? "the control group" : "memory left", out);
 	}
+	for (uint32_t i = 0; i < places; i++)
+		if (has_little(&place[i]) || signs.swap_permille > 800)
+			judge_stalls(&place[i], out);
 	judge_signs(facts, &signs, out);
 	if (out->level != DANGER_CRIT)
 		return;

@@ -17,7 +17,8 @@
  * wait for compaction, swap that is nearly full, and on NVIDIA machines with
  * unified memory, whose driver takes free pages alone, MemFree. Each sign counts
  * only where little is left besides: another program's own control group may
- * thrash, and a large file may be read, while there is memory in plenty.
+ * thrash, and a large file may be read, while there is memory in plenty. Stalls
+ * are those of the place where little is left: of the group by its own PSI.
  * A swap counts that is an eighth of the memory or more.
  *
  *   WARN  left < 1/2 reserve, or lasts < 2 s, or PSI some > 10 %, refaults > 20,000/s,

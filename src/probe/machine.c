@@ -138,20 +138,19 @@ static int64_t average_of(struct str line)
 	return lines_number(rest, &part, NULL) ? whole * 100 + part : -1;
 }
 
-static void read_stalls(const char *root, struct sample *sample)
+void machine_read_psi(const char *root, const char *name, int64_t *some_centi, int64_t *full_centi)
 {
 	struct lines lines;
 	struct str line;
 
-	sample->psi_some_avg10_centi = -1;
-	sample->psi_full_avg10_centi = -1;
-	if (lines_open(&lines, root, "/proc/pressure/memory") < 0)
+	*some_centi = *full_centi = -1;
+	if (lines_open(&lines, root, name) < 0)
 		return;
 	while (lines_next(&lines, &line)) {
 		if (str_starts(line, "some"))
-			sample->psi_some_avg10_centi = average_of(line);
+			*some_centi = average_of(line);
 		else if (str_starts(line, "full"))
-			sample->psi_full_avg10_centi = average_of(line);
+			*full_centi = average_of(line);
 	}
 	lines_close(&lines);
 }
@@ -187,7 +186,7 @@ static bool is_on_battery(const char *root)
 void machine_read_pressure(const char *root, struct sample *sample)
 {
 	read_vmstat(root, sample);
-	read_stalls(root, sample);
+	machine_read_psi(root, "/proc/pressure/memory", &sample->psi_some_avg10_centi, &sample->psi_full_avg10_centi);
 }
 
 void machine_read_slow(const char *root, struct sample *sample)

@@ -71,6 +71,7 @@ struct sample {
 	int64_t cgroup_limit_bytes;  /* of our own cgroup and those above it, the one with least room; INT64_MAX = none */
 	int64_t cgroup_used_bytes;   /* usage less inactive file, there */
 	int64_t cgroup_hard_bytes;   /* usage less all file pages that can be dropped, and hot_file again */
+	int64_t cgroup_some_avg10_centi, cgroup_full_avg10_centi; /* its own PSI (version 2); -1 = not told */
 	int64_t high_watermark_bytes; /* sum over zones */
 	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */
 	int64_t psi_full_avg10_centi;

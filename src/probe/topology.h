@@ -140,8 +140,11 @@ struct topology {
 	int64_t u_top_bytes;
 	int64_t u_bot_bytes;
 	int64_t gpu_counter_bytes; /* what the drivers admit to hold of the RAM */
+	int64_t unaccounted_bytes; /* of the RAM, in no counter and admitted by no driver; -1 = not told */
 	int64_t drift_bytes;       /* what is missing from the RAM less what they admit */
-	int64_t hot_file_bytes;    /* given by the caller before topology_read() */
+	/* Given by the caller before topology_read(). */
+	int64_t hot_file_bytes;
+	int64_t usual_unaccounted_bytes; /* on this machine while it is quiet; 0 = not known: a hundredth of it */
 
 	int64_t allocatable_bytes;     /* of the RAM, by anybody: A_sys */
 	int64_t allocatable_cpu_bytes; /* by what is charged to our cgroup */

@@ -144,13 +144,13 @@ static void read_ram(const char *root, struct topology *t)
 	t->gpu_counter_bytes = gpu_counter(t);
 	t->u_top_bytes = m->total - m->available - back / 10 * 9 + t->hot_file_bytes;
 	t->u_bot_bytes = t->drift_bytes = 0;
+	t->unaccounted_bytes = -1;
 	if (is_whole(m)) {
 		int64_t missing = unaccounted(m, zspage_bytes);
 		int64_t admitted = t->gpu_counter_bytes - at_least_zero(m->gpu_active);
-		/* One reading knows no baseline: up to a hundredth of what is missing is taken for
-		 * it. */
-		int64_t baseline =
-		        smaller(at_least_zero(missing - at_least_zero(admitted)), m->total / 100);
+		t->unaccounted_bytes = at_least_zero(missing - at_least_zero(admitted));
+		int64_t usual = t->usual_unaccounted_bytes > 0 ? t->usual_unaccounted_bytes : m->total / 100;
+		int64_t baseline = smaller(t->unaccounted_bytes, usual);
 		t->u_bot_bytes = u_bottom(t, zspage_bytes, baseline);
 		judge_drift(t, at_least_zero(missing - baseline) + at_least_zero(m->gpu_active));
 	}

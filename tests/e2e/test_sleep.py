@@ -1,5 +1,9 @@
 """The machine sleeps: seen by two clocks of which one stood still."""
-from harness import ROOT, chat, decisions, engine_pids, fake, state, wait_for
+import os
+import sqlite3
+import subprocess
+
+from harness import MIB, ROOT, chat, decisions, engine_pids, fake, state, wait_for
 
 CLOCK = str(ROOT / "build" / "tests" / "tools" / "libshifted_clock.so")
 
@@ -35,3 +39,31 @@ def test_time_asleep_is_no_idle_time_and_engines_are_looked_at(start, tmp_path):
     sick.unlink()
     wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200, 15)
     assert chat(daemon, "well").status == 200
+
+
+def test_what_a_quiet_minute_taught_outlives_the_daemon(start, tmp_path):
+    """A minute that the machine slept through is one in which nothing was loaded."""
+    machine = Sleeper(tmp_path)
+    daemon = start({"a": fake()}, environment=machine.environment)
+
+    def kept():
+        daemon.get("/api/v1/memory")
+        with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as history:
+            rows = history.execute("SELECT row FROM learned WHERE file_key = ?", (0x62617365,)).fetchall()
+        return [int.from_bytes(row[16:24], "little") for row, in rows]
+    wait_for("the first sample", lambda: daemon.get("/api/v1/memory")["sampled_at_ms"])
+    assert not kept()
+    machine.sleep(70)
+    wait_for("the quiet minute to be kept", kept, 15)
+    known = kept()[0]
+    daemon.stop()
+    with subprocess.Popen([str(ROOT / "build" / "tests" / "tools" / "grower"), "1024"], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as grower:
+        grower.stdin.write("600\n")
+        grower.stdin.flush()
+        assert grower.stdout.readline().strip() == "600"
+        daemon = start({"a": fake()}, environment=machine.environment, folder=daemon.folder)
+        pool = daemon.get("/api/v1/memory")["pools"][0]
+        grower.kill()
+    assert 0 < pool["baseline_bytes"] <= known and pool["foreign_bytes"] - pool["baseline_bytes"] >= 0
+    assert pool["foreign_bytes"] >= 600 * MIB

@@ -63,6 +63,25 @@ static void each_hopeless_cause_is_known(void **state)
 		assert_true(judge(lines[i], EXITED(1), false).never_ready);
 }
 
+/* It names the victim; counters may have risen for another, or not be there. */
+static void the_kernel_s_word_comes_before_its_counters(void **state)
+{
+	struct ending_facts facts = { .name = "llama-server", .patterns = &adapter_llama.log, .was_ready = true,
+		                      .wait_status = KILLED(SIGKILL), .before = { 3, 1, 0 }, .now = { 3, 1, 0 } };
+	struct ending ending;
+
+	(void)state;
+	ending_judge(&facts, &ending);
+	assert_int_equal(ending.cause, CAUSE_KILLED);
+	facts.told = (struct kmsg_kill){ .pid = 7, .limit = true };
+	ending_judge(&facts, &ending);
+	assert_int_equal(ending.cause, CAUSE_GROUP_LIMIT);
+	facts.told.limit = false;
+	ending_judge(&facts, &ending);
+	assert_int_equal(ending.cause, CAUSE_MACHINE_FULL);
+	assert_int_equal(ending.fail, FAIL_OUT_OF_MEMORY);
+}
+
 static void a_shortage_may_pass(void **state)
 {
 	struct ending ending = judge(
@@ -228,6 +247,7 @@ int main(void)
 		cmocka_unit_test(a_bad_file_is_told_and_not_tried_again),
 		cmocka_unit_test(each_hopeless_cause_is_known),
 		cmocka_unit_test(a_shortage_may_pass),
+		cmocka_unit_test(the_kernel_s_word_comes_before_its_counters),
 		cmocka_unit_test(later_the_last_complaint_counts),
 		cmocka_unit_test(the_kernel_s_kill_is_told_from_others),
 		cmocka_unit_test(who_gave_up_for_memory_said_so),

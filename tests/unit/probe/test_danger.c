@@ -26,7 +26,9 @@ static void open_scene(struct scene *scene)
 		                             .free_bytes = 50 * GIB,
 		                             .cgroup_limit_bytes = INT64_MAX,
 		                             .psi_some_avg10_centi = -1,
-		                             .psi_full_avg10_centi = -1 } };
+		                             .psi_full_avg10_centi = -1,
+		                             .cgroup_some_avg10_centi = -1,
+		                             .cgroup_full_avg10_centi = -1 } };
 	scene->facts = (struct danger_facts){ .sample = &scene->sample,
 		                              .at_us = 1000000,
 		                              .reserve_bytes = 3 * GIB,
@@ -101,6 +103,31 @@ static void a_control_group_runs_out_while_the_machine_does_not(void **state)
 	assert_int_equal(scene.danger.left_bytes, 300 * MIB);
 }
 
+/* Of two control groups the one thrashes, the other is full and at rest; what the kernel does is told of each. */
+static void stalls_are_those_of_the_place_where_little_is_left(void **state)
+{
+	struct scene scene;
+	(void)state;
+
+	open_scene(&scene);
+	scene.sample.cgroup_limit_bytes = 8 * GIB;
+	scene.sample.cgroup_hard_bytes = 6 * GIB + 100 * MIB;
+	scene.sample.psi_some_avg10_centi = 9000;
+	scene.sample.cgroup_some_avg10_centi = scene.sample.cgroup_full_avg10_centi = 0;
+	assert_int_equal(after(&scene, 0, 50 * GIB), DANGER_NONE); /* somebody else's */
+	scene.sample.cgroup_some_avg10_centi = 1500;
+	assert_int_equal(after(&scene, 60000, 50 * GIB), DANGER_WARN);
+	scene.sample.cgroup_full_avg10_centi = 1500;
+	assert_int_equal(after(&scene, 60000, 50 * GIB), DANGER_CRIT);
+	assert_string_equal(scene.danger.sign, "stalls");
+	scene.sample.cgroup_hard_bytes = 3 * GIB; /* it reads a large file, say */
+	assert_int_equal(after(&scene, 60000, 50 * GIB), DANGER_NONE);
+	/* Where the group does not tell (version 1), the machine's stalls may be its own. */
+	scene.sample.cgroup_some_avg10_centi = scene.sample.cgroup_full_avg10_centi = -1;
+	scene.sample.cgroup_hard_bytes = 6 * GIB + 100 * MIB;
+	assert_int_equal(after(&scene, 60000, 50 * GIB), DANGER_CRIT);
+}
+
 static void the_kernels_troubles_count_where_little_is_left(void **state)
 {
 	struct scene scene;
@@ -166,6 +193,7 @@ int main(void)
 		cmocka_unit_test(what_is_left_is_held_against_the_reserve),
 		cmocka_unit_test(fast_growth_is_heard_early_and_looked_at_often),
 		cmocka_unit_test(a_control_group_runs_out_while_the_machine_does_not),
+		cmocka_unit_test(stalls_are_those_of_the_place_where_little_is_left),
 		cmocka_unit_test(the_kernels_troubles_count_where_little_is_left),
 		cmocka_unit_test(a_full_compressed_swap_is_danger_and_a_small_one_is_not),
 		cmocka_unit_test(nvidia_needs_free_pages_during_a_load),

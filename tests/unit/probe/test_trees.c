@@ -94,6 +94,8 @@ static void limits_of_cgroup2_and_large_pages(void **state)
 	assert_int_equal(sample.high_watermark_bytes, 1500 * 16 * KIB);
 	assert_int_equal(sample.swap_total_bytes - sample.swap_free_bytes, 2 * GIB);
 	assert_int_equal(sample.psi_some_avg10_centi, -1);
+	assert_int_equal(sample.cgroup_some_avg10_centi, 1225); /* the slice's, of its own */
+	assert_int_equal(sample.cgroup_full_avg10_centi, 310);
 	assert_int_equal(sample.unreclaimable_bytes, 24 * GIB);
 }
 
@@ -198,6 +200,23 @@ static void bytes_of_the_gpu_belong_to_their_owner(void **state)
 	sample.topology = NULL;
 	assert_int_equal(sample_read(tree("strix-halo-busy"), &sample, &err), 0);
 	assert_int_equal(sample.owner[0].gpu_bytes[0], 0);
+}
+
+/* What stands in no counter while it is quiet is no drift. */
+static void the_usual_is_no_drift(void **state)
+{
+	static struct topology topology;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(topology_find(tree("strix-halo-leak"), &topology, &err), 0);
+	int64_t missing = topology.unaccounted_bytes, drift = topology.drift_bytes, bottom = topology.u_bot_bytes;
+	int64_t assumed = topology.mem.total / 100 < missing ? topology.mem.total / 100 : missing;
+	assert_true(missing > 0);
+	topology.usual_unaccounted_bytes = missing + GIB; /* never more than there is */
+	assert_int_equal(topology_read(tree("strix-halo-leak"), &topology, &err), 0);
+	assert_int_equal(topology.drift_bytes, drift - (missing - assumed));
+	assert_int_equal(topology.u_bot_bytes, bottom + (missing - assumed));
 }
 
 static void a_unified_device_is_told_by_nvml(void **state)
@@ -321,6 +340,7 @@ int main(void)
 		cmocka_unit_test(a_quick_look_finds_the_same),
 		cmocka_unit_test(one_who_was_not_looked_for_is_looked_for_among_all),
 		cmocka_unit_test(bytes_of_the_gpu_belong_to_their_owner),
+		cmocka_unit_test(the_usual_is_no_drift),
 		cmocka_unit_test(a_unified_device_is_told_by_nvml),
 		cmocka_unit_test(reserves_follow_the_size),
 		cmocka_unit_test(damaged_machines_do_no_harm),
