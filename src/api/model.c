@@ -283,6 +283,7 @@ static json_t *configuration_json(const struct conf_model *m)
 	json_object_set_new(json, "queue", json_integer(m->queue));
 	json_object_set_new(json, "unload_after_ms", duration_json(m->unload_after_us));
 	json_object_set_new(json, "stall_timeout_ms", duration_json(m->stall_timeout_us));
+	json_object_set_new(json, "start_timeout_ms", duration_json(m->start_timeout_us));
 	json_object_set_new(json, "drain_timeout_ms", duration_json(m->drain_timeout_us));
 	return json;
 }

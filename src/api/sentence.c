@@ -41,6 +41,7 @@ static const char *because(uint32_t reason)
 		[REASON_SHUTDOWN] = "because the daemon goes down",
 		[REASON_MEASURE_FIRST] = "alone, to measure what it takes",
 		[REASON_STALLED] = "because its load made no progress",
+		[REASON_SLOW] = "because its load took too long",
 		[REASON_ALONE] = "alone, into the spread that is kept free",
 		[REASON_SET] = "with its set",
 	};
@@ -65,6 +66,7 @@ static const char *waits_for(uint32_t reason)
 		[REASON_PINS] = "room that pinned or busy models hold",
 		[REASON_MEASURE_FIRST] = "the machine to be its own, to be measured",
 		[REASON_STALLED] = "an engine that makes no progress",
+		[REASON_SLOW] = "a load that takes too long",
 		[REASON_ALONE] = "the others to go",
 		[REASON_SHUTDOWN] = "the daemon, which goes down",
 	};
@@ -283,6 +285,8 @@ static void put_failure(const struct decision *d, const char *model, struct buf 
 	}
 	if (d->reason == REASON_STALLED)
 		buf_printf(out, ": no progress");
+	if (d->reason == REASON_SLOW)
+		buf_printf(out, ": longer than start_timeout");
 	put_cause(d, out);
 	put_next_try(d, out);
 }

@@ -98,6 +98,7 @@ static void fill_from_conf(const struct conf_model *model, const struct catalogu
 	spec->unload_after_us = model->unload_after_us == CONF_BY_POWER ? -1 : model->unload_after_us;
 	spec->drain_timeout_us = model->drain_timeout_us;
 	spec->load_timeout_us = model->stall_timeout_us;
+	spec->start_timeout_us = model->start_timeout_us == CONF_NEVER ? 0 : model->start_timeout_us;
 }
 
 /*

@@ -161,16 +161,19 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 	}
 }
 
-/* An engine that hangs says nothing itself: what its clients read is why it was ended. */
+/* An engine that hangs, or loads for ever, says nothing itself: what its clients read is why it was ended. */
 static void note_stall(struct shell *shell, const struct action *action)
 {
+	bool slow = action->reason == REASON_SLOW;
 	const struct conf_model *model = &shell->conf->models[action->model];
 	char span[UNITS_TEXT], health[320];
 
 	supervisor_health_text(shell->supervisor, action->instance, health, sizeof(health));
 	snprintf(shell->last_error[action->model], sizeof(shell->last_error[0]),
-	         "its engine made no progress for %s (stall_timeout) and was ended%s%s; try: cotenant logs %.60s",
-	         units_duration(span, model->stall_timeout_us), health[0] ? ": " : "", health, model->name);
+	         "its engine %s %s (%s) and was ended%s%s; try: cotenant logs %.60s",
+	         slow ? "was not ready after" : "made no progress for",
+	         units_duration(span, slow ? model->start_timeout_us : model->stall_timeout_us),
+	         slow ? "start_timeout" : "stall_timeout", health[0] ? ": " : "", health, model->name);
 	log_warn("%s: %s", model->name, shell->last_error[action->model]);
 }
 
@@ -201,7 +204,7 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
 		want_stop(shell, action->instance);
-		if (action->reason == REASON_STALLED)
+		if (action->reason == REASON_STALLED || action->reason == REASON_SLOW)
 			note_stall(shell, action);
 		gateway_forget_instance(shell->gateway, action->instance);
 		supervisor_kill(shell->supervisor, action->instance);

@@ -103,6 +103,7 @@ struct conf_model {
 	bool autoload;
 	int64_t unload_after_us;    /* CONF_NEVER, CONF_BY_POWER */
 	int64_t stall_timeout_us;   /* CONF_NEVER */
+	int64_t start_timeout_us;   /* CONF_NEVER */
 	int64_t drain_timeout_us;
 	int64_t queue;
 	int64_t reply_tokens;

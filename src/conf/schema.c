@@ -258,6 +258,10 @@ static const struct field model_fields[] = {
 	{ "stall_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER,
 	  MODEL(stall_timeout_us), .min = 1, .max = LONGEST, .fallback = "5m",
 	  .help = "How long an engine may go without progress before it counts as stuck." },
+	{ "start_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED | FIELD_NEVER,
+	  MODEL(start_timeout_us), .min = 1, .max = LONGEST, .fallback = "15m",
+	  .help = "How long a load may take at most, whatever progress it makes. Its requests are answered 504 then; a "
+	          "larger file on a slower disk needs more." },
 	{ "drain_timeout", FIELD_DURATION, LIVE, FIELD_INHERITED, MODEL(drain_timeout_us),
 	  .max = LONGEST, .fallback = "10m",
 	  .help = "How long an unload waits for running requests." },

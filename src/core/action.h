@@ -106,6 +106,7 @@ enum reason {
 	REASON_STALLED,
 	REASON_ALONE,         /* a sole tenant may go to the reserve */
 	REASON_SET,           /* it comes and goes with another of its set */
+	REASON_SLOW,          /* a load that made progress all the time, but took too long */
 	REASON_COUNT,
 };
 

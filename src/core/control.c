@@ -146,6 +146,11 @@ static enum fail cut_by(const struct model *model)
 	return model->present ? FAIL_DRAINING : FAIL_MODEL_REMOVED;
 }
 
+static bool is_too_slow(const struct arbiter *a, const struct model *model, const struct instance *instance)
+{
+	return model->spec.start_timeout_us > 0 && instance->opened_at + model->spec.start_timeout_us <= a->now;
+}
+
 void control_expire(struct arbiter *a, struct model *model)
 {
 	struct instance *instance = model_instance(a, model);
@@ -155,7 +160,7 @@ void control_expire(struct arbiter *a, struct model *model)
 		return;
 	switch ((enum instance_state)instance->state) {
 	case INSTANCE_LOADING:
-		instance_unhealthy(a, instance, REASON_STALLED);
+		instance_unhealthy(a, instance, is_too_slow(a, model, instance) ? REASON_SLOW : REASON_STALLED);
 		break;
 	case INSTANCE_READY:
 		model->preload = 0; /* else it would be back at once */

@@ -168,6 +168,7 @@ struct model_spec {
 	int64_t unload_after_us;     /* idle time; -1 = never */
 	int64_t drain_timeout_us;
 	int64_t load_timeout_us;     /* without progress: the load is given up; -1 = never */
+	int64_t start_timeout_us;    /* from its decision, whatever progress it makes; 0 = never */
 	int64_t load_expected_us;
 	int64_t file_bytes;          /* what a load reads, where warming it is wished; 0 = never */
 	struct amount base;          /* loaded and idle */

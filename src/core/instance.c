@@ -334,7 +334,7 @@ void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reaso
 		return;
 	enum fail fail = FAIL_ENGINE_DIED;
 	if (instance->state == INSTANCE_LOADING)
-		fail = reason == REASON_STALLED ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
+		fail = reason == REASON_STALLED || reason == REASON_SLOW ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
 	count_failure(a, instance, reason, fail, CAUSE_NONE, false);
 	instance_cut(instance, FAIL_ENGINE_DIED);
 	instance_end(a, instance, ACTION_KILL, reason);

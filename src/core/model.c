@@ -206,6 +206,16 @@ void model_touch(struct arbiter *a, struct model *model)
 	a->latest_first = model_index(a, model) + 1;
 }
 
+/* A load is given up that stands still, and one that moves but is too long. */
+static int64_t load_due(const struct model *model, const struct instance *instance)
+{
+	const struct model_spec *spec = &model->spec;
+	int64_t stalled = spec->load_timeout_us < 0 ? NEVER : instance->progress_at + spec->load_timeout_us;
+	int64_t slow = spec->start_timeout_us > 0 ? instance->opened_at + spec->start_timeout_us : NEVER;
+
+	return stalled < slow ? stalled : slow;
+}
+
 int64_t model_due(const struct arbiter *a, const struct model *model)
 {
 	const struct instance *instance = model_instance(a, model);
@@ -217,9 +227,7 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 	}
 	switch ((enum instance_state)instance->state) {
 	case INSTANCE_LOADING:
-		if (model->spec.load_timeout_us < 0)
-			return NEVER;
-		return instance->progress_at + model->spec.load_timeout_us;
+		return load_due(model, instance);
 	case INSTANCE_READY:
 		if (model->queue.count || instance_busy(instance) || model_pinned(model) || model->spec.unload_after_us < 0)
 			return NEVER;

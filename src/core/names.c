@@ -73,6 +73,7 @@ const char *reason_name(enum reason reason)
 		[REASON_STALLED] = "stalled",
 		[REASON_ALONE] = "alone",
 		[REASON_SET] = "set",
+		[REASON_SLOW] = "slow",
 	};
 	return NAME_OF(names, reason);
 }

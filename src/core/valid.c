@@ -47,6 +47,7 @@ static bool spec_ok(const struct arbiter *a, const struct model_spec *spec)
 	return named && spec->priority < PRIORITY_COUNT && spec->slots >= 1 &&
 	       spec->slots <= SLOTS_MAX && span_ok(spec->unload_after_us, -1) &&
 	       span_ok(spec->drain_timeout_us, -1) && span_ok(spec->load_timeout_us, -1) &&
+	       span_ok(spec->start_timeout_us, 0) &&
 	       span_ok(spec->load_expected_us, 0) && bytes_ok(a, spec->file_bytes) && amount_ok(a, &spec->base) &&
 	       amount_ok(a, &spec->per_request) && amount_ok(a, &spec->peak) &&
 	       amount_ok(a, &spec->sigma) && amount_ok(a, &spec->lower);

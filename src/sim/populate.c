@@ -86,6 +86,7 @@ void world_draw_model(struct world *world, uint32_t index)
 		.unload_after_us = -1,
 		.drain_timeout_us = (int64_t)world_draw(world, 0, 30) * WORLD_SECOND,
 		.load_timeout_us = (int64_t)world_draw(world, 5, 120) * WORLD_SECOND,
+		.start_timeout_us = (int64_t)world_draw(world, 60, 900) * WORLD_SECOND,
 	};
 	snprintf(spec->name, sizeof(spec->name), "model-%u", index);
 	if (unknown) {

@@ -47,12 +47,14 @@ def test_the_engine_ends(start):
     daemon = start({"a": fake(args="--die-at midstream --die-status 7 --die-line 'error: no more ink' --first-ms 50"),
                     "b": fake(args="--die-at loading --die-line 'error: no such thing'"),
                     "c": fake(args="--never-ready", stall_timeout="500ms"),
+                    "e": fake(load_ms=60000, start_timeout="500ms"),
                     "d": fake(args="--die-at midstream --die-signal 11")})
     expect(daemon, chat(daemon, "a"), "engine_died", "status 7", "no more ink")
     expect(daemon, chat(daemon, "d"), "engine_died", "signal 11", "Segmentation fault")
     expect(daemon, chat(daemon, "b"), "load_failed", "status 1", "no such thing")
     expect(daemon, chat(daemon, "b"), "backing_off", "no such thing")
     expect(daemon, chat(daemon, "c"), "start_timeout", "stall_timeout")
+    expect(daemon, chat(daemon, "e"), "start_timeout", "not ready after", "start_timeout")
 
 
 def test_it_cannot_be_loaded(start):

@@ -70,6 +70,7 @@ static void fill_model(struct script *script, struct event *event)
 	spec->queue = next(script) % 8;
 	spec->unload_after_us = (int64_t)next(script) * 1000000 - 1;
 	spec->drain_timeout_us = (int64_t)next(script) * 1000000 - 1;
+	spec->start_timeout_us = spec->slots * 7000000;
 	spec->load_timeout_us = (int64_t)next(script) * 1000000 - 1;
 	spec->file_key = next(script) % 3;
 	for (uint32_t pool = 0; pool < 2; pool++) {

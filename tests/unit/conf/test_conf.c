@@ -54,6 +54,7 @@ static const char everything[] =
 	"    autoload: false\n"
 	"    unload_after: 30m\n"
 	"    stall_timeout: 10s\n"
+	"    start_timeout: 1h\n"
 	"    drain_timeout: 20s\n"
 	"    queue: 3\n"
 	"    reply: 512\n"
@@ -180,6 +181,7 @@ static void every_key_of_a_model_reaches_its_field(void **state)
 	assert_true(m->pin && m->preload && !m->autoload && m->local);
 	assert_int_equal(m->unload_after_us, INT64_C(1800000000));
 	assert_int_equal(m->stall_timeout_us, 10000000);
+	assert_int_equal(m->start_timeout_us, INT64_C(3600000000));
 	assert_int_equal(m->drain_timeout_us, 20000000);
 	assert_int_equal(m->queue, 3);
 	assert_int_equal(m->reply_tokens, 512);

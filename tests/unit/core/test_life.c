@@ -275,6 +275,29 @@ static void a_load_without_progress_is_given_up(void **state)
 	rig_close(&rig);
 }
 
+static void a_load_that_moves_but_never_ends_is_given_up(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig_spec(&rig, 0, 6)->load_timeout_us = 10 * SEC;
+	rig_spec(&rig, 0, 6)->start_timeout_us = 30 * SEC;
+	rig_model(&rig, 0);
+	rig_ask(&rig, 0);
+	for (uint32_t i = 1; i <= 5; i++) {
+		rig_wait(&rig, 5.9);
+		rig_progress(&rig, 0, 100 * i);
+	}
+	rig_expect(&rig, "spawn a");
+	rig.decisions = true;
+	rig_wait(&rig, 0.6);
+	rig_expect(&rig, "[load_failed a slow], kill a");
+	rig_gone(&rig, 0);
+	assert_int_equal(rig_view(&rig, 0).failures, 1);
+	rig_close(&rig);
+}
+
 static void events_of_an_older_life_touch_nothing(void **state)
 {
 	struct rig rig;
@@ -463,6 +486,7 @@ int main(void)
 		cmocka_unit_test(an_engine_that_dies_idle_is_started_by_the_next_request),
 		cmocka_unit_test(an_engine_that_dies_while_stopping_is_no_failure),
 		cmocka_unit_test(a_load_without_progress_is_given_up),
+		cmocka_unit_test(a_load_that_moves_but_never_ends_is_given_up),
 		cmocka_unit_test(events_of_an_older_life_touch_nothing),
 		cmocka_unit_test(an_idle_model_goes_after_its_time),
 		cmocka_unit_test(a_queue_is_bounded),
