@@ -44,6 +44,7 @@ struct driven {
 	uint32_t *row_of; /* by request of the stage */
 	uint32_t rows_of;
 	struct id instance[SCENE_MODELS_MAX];
+	bool pinned[SCENE_MODELS_MAX]; /* as it was told */
 	struct news *news;
 	uint32_t newses, news_room;
 	uint32_t ended[ROWS];
@@ -70,7 +71,7 @@ static void stop(struct driven *d, uint32_t m, enum reason reason)
 	bool there = model->state == STAGE_READY;
 
 	/* What runs, and what is pinned, goes where memory runs out, never for others. */
-	d->violations += there && policy && !model->is->external && (model->running.count || model->pinned);
+	d->violations += there && policy && !model->is->external && (model->running.count || d->pinned[m]);
 	if (there && model->running.count)
 		stage_kill(d->stage, m); /* its work is lost, and waits again */
 	else if (there)
@@ -356,7 +357,7 @@ static void take(struct driven *d, const struct news *news)
 	case NEWS_PINNED:
 		event = (struct event){ .type = EVENT_PIN };
 		event.command.model = news->index;
-		event.command.flag = d->stage->model[news->index].pinned;
+		event.command.flag = d->pinned[news->index] = d->stage->model[news->index].pinned;
 		tell(d, &event);
 		break;
 	}
@@ -416,6 +417,7 @@ static void tell_model(struct driven *d, const struct scene *scene, uint32_t m)
 		.load_expected_us = micros(is->startup_s + is->file_gb / scene->disk_gbps),
 	};
 	str_copy(spec->name, sizeof(spec->name), str_from(is->name));
+	d->pinned[m] = is->pinned;
 	spec->flags |= is->pinned ? MODEL_PINNED : 0;
 	spec->flags |= is->fluct_sd_gb > 0 ? MODEL_EXPERTS : 0;
 	spec->flags |= is->external ? MODEL_RESERVATION | MODEL_DECLARED : 0;
