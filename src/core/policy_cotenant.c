@@ -241,15 +241,15 @@ static uint32_t depth_of(uint32_t queues)
 	return queues * SCAN_MAX <= JOBS_MAX ? SCAN_MAX : JOBS_MAX / queues;
 }
 
-/* How overdue its most overdue request is; 1 = just. */
-static double lateness(const struct arbiter *a, const struct model *model, uint32_t depth)
+/* For how long its request that was overdue first has been so; 0 = none is. */
+static double overdue_for_s(const struct arbiter *a, const struct model *model, uint32_t depth)
 {
 	double most = 0;
 	uint32_t seen = 0;
 
 	for (struct request *r = model_head(a, model); r && seen < depth;
 	     r = request_link(a, r->next), seen++) {
-		double late = request_waited_s(a, r) / overdue_s[r->spec.priority];
+		double late = request_waited_s(a, r) - overdue_s[r->spec.priority];
 		most = late > most ? late : most;
 	}
 	return most;
@@ -289,16 +289,16 @@ static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_
 	return count;
 }
 
-/* The one that has waited longest beyond its time takes its turn. */
+/* Turns by who was overdue first: nobody who comes later goes before, whatever his class. */
 static bool plan_overdue(struct arbiter *a, const struct offer *cold, uint32_t count)
 {
 	struct model *latest = NULL;
-	double most = 1;
+	double most = 0;
 
 	if (a->plan_for && a->plan_overdue)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
-		double late = lateness(a, cold[i].model, depth_of(count));
+		double late = overdue_for_s(a, cold[i].model, depth_of(count));
 		if (late <= most)
 			continue;
 		most = late;

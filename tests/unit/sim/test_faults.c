@@ -79,6 +79,33 @@ static void who_starves_is_seen(void **state)
 	assert_true(served.overdue_max_s < served.overdue_bound_s / 2);
 }
 
+/* More cold models that somebody waits for than are weighed at a time, and more work than there is time for. */
+static void of_forty_models_none_is_overlooked(void **state)
+{
+	struct scene scene = {
+		.physical_gb = 64, .disk_gbps = 3, .cached_gbps = 9, .horizon_s = 7200, .drain_s = 36000, .tick_s = 1,
+		.stall_s = 10, .start_gb = 4, .min_gb = 4, .max_gb = 4, .models = 40, .rng_seed = 1,
+	};
+	struct study_result result;
+
+	(void)state;
+	for (uint32_t m = 0; m < scene.models; m++) {
+		scene.model[m] = (struct scene_model){ .base_gb = 18, .estimate_gb = 18, .file_gb = 18, .slots = 1,
+			                               .bandwidth = 1, .startup_s = 2, .ratio = 1 };
+		double every = m == 0 ? 1500 : 90;
+		for (double t = 10 + m; t < scene.horizon_s; t += every) {
+			scene_add_session(&scene, t);
+			scene_add_step(&scene, &(struct scene_step){ .model = m, .class = m == 0 ? 2 : 0, .weight = 1,
+			                                             .work_s = 3, .hint_s = 3 });
+		}
+	}
+	scene_sort(&scene);
+	assert_true(study_run(&scene, "cotenant", &result));
+	assert_int_equal(result.invariant_violations, 0);
+	assert_true(result.overdue_max_s > 0 && result.overdue_max_s <= result.overdue_bound_s);
+	scene_free(&scene);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -86,6 +113,7 @@ int main(void)
 		cmocka_unit_test(the_earlier_policies_meet_the_same_faults),
 		cmocka_unit_test(nothing_goes_wrong_where_nothing_was_asked_for),
 		cmocka_unit_test(who_starves_is_seen),
+		cmocka_unit_test(of_forty_models_none_is_overlooked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
