@@ -22,6 +22,9 @@ static const struct cli_verb verb_serve = {
 	.help = "Runs the daemon in the foreground: it listens, starts engines as requests need them,\n"
 	        "and makes room by what will be missed least. SIGTERM drains and ends it; SIGHUP reads\n"
 	        "the configuration again.\n\n"
+	        "The least that a configuration has is a model (doc/config.md has all keys):\n"
+	        "  models:\n"
+	        "    chat: {file: ~/models/NAME.gguf}\n\n"
 	        "Examples:\n"
 	        "  cotenant serve -f cotenant.yaml\n"
 	        "  curl -s localhost:8778/v1/models",

@@ -20,7 +20,7 @@ static int no_daemon(const char *why)
 
 	if (path)
 		snprintf(command, sizeof(command), "cotenant serve -f %.200s", path);
-	int code = cli_fail(CLI_NO_DAEMON, path ? command : "cotenant config --help", "no daemon answers: %s", why);
+	int code = cli_fail(CLI_NO_DAEMON, path ? command : "cotenant serve --help", "no daemon answers: %s", why);
 	free(path);
 	return code;
 }

@@ -104,13 +104,13 @@ class NoDaemon(unittest.TestCase):
 
     def test_where_there_is_no_file_the_help_says_how_to_write_one(self):
         with tempfile.TemporaryDirectory() as folder:
-            for words, code in ((["ps"], 3), (["check"], 1), (["config"], 1), (["serve"], 1),
-                                (["check", "-f", "/nonexistent/c.yaml"], 1)):
+            for words, code, verb in ((["ps"], 3, "serve"), (["check"], 1, "config"), (["config"], 1, "config"),
+                                      (["serve"], 1, "config"), (["check", "-f", "/nonexistent/c.yaml"], 1, "config")):
                 done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL,
                                       env={"PATH": "/usr/bin", "HOME": folder, "COTENANT_SOCKET": "/nonexistent/s"})
                 self.assertEqual(done.returncode, code, (words, done.stderr))
-                self.assertIn("try: cotenant config --help", done.stderr, words)
-            self.assertIn("chat: {file: ~/models/NAME.gguf}", run("config", "--help").stdout)
+                self.assertIn(f"try: cotenant {verb} --help", done.stderr, words)
+                self.assertIn("chat: {file: ~/models/NAME.gguf}", run(verb, "--help").stdout)
 
     def test_check_shows_where_what_is_missing_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
