@@ -41,6 +41,38 @@ def test_time_asleep_is_no_idle_time_and_engines_are_looked_at(start, tmp_path):
     assert chat(daemon, "well").status == 200
 
 
+def test_an_engine_that_lost_its_device_is_found_by_its_speed(start, tmp_path):
+    """It answers still, and says that it is well: but it computes on the processor now."""
+    machine = Sleeper(tmp_path)
+    speeds = {name: tmp_path / name for name in ("lost", "well")}
+    for path in speeds.values():
+        path.write_text("50")
+    daemon = start({name: fake(args=f"--chunks 20 --speed-file {path}") for name, path in speeds.items()},
+                   environment=machine.environment)
+    for name in (*speeds, *speeds):
+        assert chat(daemon, name).status == 200
+    pids = {name: engine_pids(daemon, name)[0] for name in speeds}
+    # Slow, but the machine did not sleep: others compute beside it.
+    speeds["lost"].write_text("5")
+    assert chat(daemon, "lost").status == 200
+    assert engine_pids(daemon, "lost") == [pids["lost"]]
+    speeds["lost"].write_text("50")
+    for _ in range(20):
+        assert chat(daemon, "lost").status == 200
+    machine.sleep(3700)
+    wait_for("the sleep to be seen", lambda: "the machine slept for 1 h" in daemon.tail(), 15)
+    speeds["lost"].write_text("5")
+    speeds["well"].write_text("20")
+    for name in speeds:
+        assert chat(daemon, name).status == 200, "what it was asked it answers to the end"
+    wait_for("the one that lost its device to go", lambda: state(daemon, "lost") in ("unloaded", "failed"), 15)
+    assert "lost answers 5.0 tokens/s, before the machine slept it was" in daemon.tail()
+    assert engine_pids(daemon, "well") == [pids["well"]]
+    speeds["lost"].write_text("50")
+    wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200, 15)
+    assert engine_pids(daemon, "lost") != [pids["lost"]]
+
+
 def test_what_a_quiet_minute_taught_outlives_the_daemon(start, tmp_path):
     """A minute that the machine slept through is one in which nothing was loaded."""
     machine = Sleeper(tmp_path)

@@ -18,6 +18,7 @@
  *   --anon-mib N       memory touched while loading
  *   --request-mib N    memory touched by each request, kept until its end
  *   --sick-file PATH   once it is there, /health answers 503
+ *   --speed-file PATH  whole answers tell of so many tokens a second as stand there
  *   --leave-mib N      a file in /dev/shm that stays when it has ended
  *   --chunks N         words of an answer (8)     --chunk-ms N   time before each (1)
  *   --first-ms N       time before the first
@@ -64,7 +65,7 @@ struct options {
 	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
 	bool fork_child, bad_http, print_heads, no_accept, other_place, lie_health, bad_health, background;
 	const char *die_every_other;
-	const char *sick_file;
+	const char *sick_file, *speed_file;
 };
 
 struct number_flag {
@@ -86,7 +87,7 @@ static const struct number_flag number_flags[] = {
 
 static const struct number_flag text_flags[] = {
 	NUMBER("--host", host), NUMBER("--die-at", die_at), NUMBER("--die-line", die_line),
-	NUMBER("--alias", alias), NUMBER("--sick-file", sick_file), NUMBER("--die-every-other", die_every_other),
+	NUMBER("--alias", alias), NUMBER("--sick-file", sick_file), NUMBER("--speed-file", speed_file), NUMBER("--die-every-other", die_every_other),
 };
 
 static const struct number_flag bool_flags[] = {
@@ -315,15 +316,30 @@ static bool stream_words(int fd)
 	return send_text(fd, "0\r\n\r\n");
 }
 
+/* What llama-server tells of the time that its tokens took. */
+static void tell_speed(char *out, size_t out_bytes)
+{
+	FILE *file = options.speed_file ? fopen(options.speed_file, "r") : NULL;
+	long speed = 0;
+
+	out[0] = '\0';
+	if (file && fscanf(file, "%ld", &speed) == 1 && speed > 0)
+		snprintf(out, out_bytes, ",\"usage\":{\"completion_tokens\":%ld},\"timings\":{\"predicted_ms\":%ld}",
+		         options.chunks, options.chunks * 1000 / speed);
+	if (file)
+		fclose(file);
+}
+
 static bool answer_whole(int fd, const char *path)
 {
-	char body[512];
+	char body[512], speed[128];
 
 	for (long i = 0; i < options.chunks; i++)
 		if (!wait_with_peer(fd, options.chunk_ms))
 			return false;
 	if (dies_at("midstream"))
 		die();
+	tell_speed(speed, sizeof(speed));
 	if (strstr(path, "embedding"))
 		snprintf(body, sizeof(body),
 		         "{\"object\":\"list\",\"model\":\"%.80s\",\"data\":[{\"index\":0,"
@@ -333,8 +349,8 @@ static bool answer_whole(int fd, const char *path)
 		snprintf(body, sizeof(body),
 		         "{\"object\":\"chat.completion\",\"model\":\"%.80s\",\"choices\":[{\"index\":0,"
 		         "\"finish_reason\":\"stop\",\"message\":{\"role\":\"assistant\","
-		         "\"content\":\"%ld words\"}}]}",
-		         options.alias, options.chunks);
+		         "\"content\":\"%ld words\"}}]%s}",
+		         options.alias, options.chunks, speed);
 	return reply(fd, options.status, "application/json", body);
 }
 

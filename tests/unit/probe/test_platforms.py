@@ -104,6 +104,50 @@ def recording_is_read_again():
         return faults
 
 
+NOBODY = 65534
+
+
+def as_nobody(*words):
+    """As a user that may nothing; None where that user cannot reach the program."""
+    def become():
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    try:
+        return subprocess.run([PROGRAM, *words, "--json"], capture_output=True, timeout=60, preexec_fn=become, cwd="/",
+                              env={"PATH": "/usr/bin:/bin"})
+    except (PermissionError, subprocess.SubprocessError):
+        return None
+
+
+def what_may_not_be_read_is_named():
+    """Of this machine, and of a recording some of whose files nobody may read."""
+    if os.geteuid() != 0:
+        return []
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = pathlib.Path(folder) / "tree"
+        shutil.copytree(TREES / "strix-halo-gtt", copy)
+        for name in ("proc/sys/kernel/osrelease", "sys/module/ttm/parameters/pages_limit", "proc/zoneinfo"):
+            (copy / name).chmod(0)
+        for words in (("--root", str(copy)), ()):
+            memory, doctor = as_nobody("memory", *words), as_nobody("doctor", *words)
+            if not memory or not doctor:
+                return []
+            if memory.returncode or doctor.returncode:
+                return [f"nobody: {words} ended with {memory.returncode} and {doctor.returncode}: {doctor.stderr[-800:]}"]
+            faults += [f"nobody: {text}" for text in impossible(json.loads(memory.stdout))]
+            status = {check["id"]: check["status"] for check in json.loads(doctor.stdout)["checks"]}
+            wanted = {"kernel": "unknown", "pages_limit": "unknown"} if words else {"privileges": "advice"}
+            faults += [f"nobody: {name} is {status.get(name)}" for name in wanted if status.get(name) != wanted[name]]
+        (copy / "proc/meminfo").chmod(0)
+        refused = as_nobody("memory", "--root", str(copy))
+        if refused.returncode != 1 or b"meminfo" not in refused.stderr:
+            faults.append(f"nobody: without meminfo it ended with {refused.returncode}: {refused.stderr[-300:]}")
+    return faults
+
+
 def damage(path, rng):
     kind = rng.choice(["cut", "garble", "digits", "remove", "folder", "long", "lines", "empty", "fifo", "loop", "giant"])
     data = bytearray(path.read_bytes())
@@ -155,7 +199,7 @@ def main():
         expected = json.loads((tree / "expected.json").read_text())
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
         faults += [f"{tree.name}: {text}" for text in found]
-    faults += recording_is_read_again()
+    faults += recording_is_read_again() + what_may_not_be_read_is_named()
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:
             for copy in damaged_trees(tree, rng, folder):

@@ -233,6 +233,42 @@ static void a_unified_device_is_told_by_nvml(void **state)
 	assert_true(sample.owner[0].gpu_bytes[0] > 37 * GIB);
 }
 
+static bool warns(const struct topology *t, const char *code)
+{
+	for (uint32_t i = 0; i < t->warnings; i++)
+		if (strcmp(t->warning[i].code, code) == 0)
+			return true;
+	return false;
+}
+
+/* More free than there is, a process with more than the card has: said, and believed by nobody. */
+static void a_lying_nvml_is_not_believed(void **state)
+{
+	static struct topology topology;
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	assert_int_equal(topology_find(tree("a10g"), &topology, &err), 0);
+	struct calls_nvml *gpu = &topology.calls.nvml[0];
+	const struct pool *pool = &topology.pool[topology.device[0].pool];
+	assert_false(warns(&topology, "vendor_value"));
+	gpu->free_bytes = 3 * gpu->total_bytes;
+	gpu->process[0] = (struct calls_process){ 77, INT64_C(1) << 49 };
+	gpu->processes = 1;
+	assert_int_equal(topology_read(tree("a10g"), &topology, &err), 0);
+	assert_true(warns(&topology, "vendor_value"));
+	assert_int_equal(pool->unreclaimable_bytes, pool->size_bytes);
+	assert_int_equal(topology_free(&topology, topology.device[0].pool), 0);
+	assert_true(topology.device[0].cuda_bytes <= 0);
+	/* What it tells of a process is at most the card's. */
+	assert_int_equal(topology_find(tree("gb10-loaded"), &topology, &err), 0);
+	topology.calls.nvml[0].process[0].used_bytes = INT64_C(1) << 49;
+	sample = (struct sample){ .topology = &topology, .owners = 1, .owner = { { .pgid = 501 } } };
+	assert_int_equal(sample_read(tree("gb10-loaded"), &sample, &err), 0);
+	assert_int_equal(sample.owner[0].gpu_bytes[0], topology.pool[0].size_bytes);
+}
+
 static void reserves_follow_the_size(void **state)
 {
 	struct sample sample = { .total_bytes = 8 * GIB };
@@ -342,6 +378,7 @@ int main(void)
 		cmocka_unit_test(bytes_of_the_gpu_belong_to_their_owner),
 		cmocka_unit_test(the_usual_is_no_drift),
 		cmocka_unit_test(a_unified_device_is_told_by_nvml),
+		cmocka_unit_test(a_lying_nvml_is_not_believed),
 		cmocka_unit_test(reserves_follow_the_size),
 		cmocka_unit_test(damaged_machines_do_no_harm),
 	};
