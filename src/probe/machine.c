@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "probe/lines.h"
+#include "probe/zones.h"
 
 enum { SUPPLIES_MOST = 64, KIB = 1024, PAGE_DEFAULT = 4096 };
 
@@ -50,6 +51,17 @@ int machine_read_memory(const char *root, struct sample *sample, struct err *err
 	return 0;
 }
 
+void machine_read_zones(const char *root, struct sample *sample)
+{
+	struct zones zones;
+
+	zones_read(root, ZONES_ALL_NODES, machine_page_bytes(root), &zones);
+	sample->high_watermark_bytes = zones.high_bytes;
+	int64_t most = sample->total_bytes - sample->available_bytes, part = sample->total_bytes / ZONES_PCP_PART;
+	most = part < most ? part : most;
+	sample->available_bytes += zones.pcp_bytes < most ? zones.pcp_bytes : most;
+}
+
 int64_t machine_page_bytes(const char *root)
 {
 	char text[4096];
@@ -64,26 +76,6 @@ int64_t machine_page_bytes(const char *root)
 			return value;
 	}
 	return own > 0 ? own : PAGE_DEFAULT;
-}
-
-/* Each zone's "        high     12345"; the lines of per-processor lists spell it "high:". */
-static int64_t read_high_watermarks(const char *root)
-{
-	struct lines lines;
-	struct str line;
-	int64_t pages = 0;
-	int64_t value;
-
-	if (lines_open(&lines, root, "/proc/zoneinfo") < 0)
-		return 0;
-	while (lines_next(&lines, &line)) {
-		struct str text = str_trim(line);
-		if (str_starts(text, "high ") &&
-		    lines_number((struct str){ text.data + 5, text.length - 5 }, &value, NULL))
-			pages += value;
-	}
-	lines_close(&lines);
-	return pages < (INT64_C(1) << 40) ? pages * machine_page_bytes(root) : 0;
 }
 
 static bool starts_any(struct str line, const char *const *names)
@@ -192,5 +184,4 @@ void machine_read_pressure(const char *root, struct sample *sample)
 void machine_read_slow(const char *root, struct sample *sample)
 {
 	sample->on_battery = is_on_battery(root);
-	sample->high_watermark_bytes = read_high_watermarks(root);
 }

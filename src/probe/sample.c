@@ -239,6 +239,8 @@ static int read_once(const char *root, struct sample *sample, const struct cgrou
 	rc = read_owners(root, sample, mounts, err);
 	if (rc == 0)
 		rc = machine_read_memory(root, sample, err);
+	if (rc == 0)
+		machine_read_zones(root, sample);
 	int64_t moved = sample->free_bytes - free_before;
 	*torn = (moved < 0 ? -moved : moved) > sample->total_bytes / 100;
 	return rc;

@@ -16,8 +16,8 @@
  * on /proc: call it on a worker, never on the loop. The whole and all owners
  * are read together, so that the ledger compares like with like.
  *
- * Classes and formulas: U_top = MemTotal - MemAvailable + hot_file (where
- * MemAvailable is F1 of the kernel's si_mem_available()). An owner's bytes are
+ * Classes and formulas: U_top = MemTotal - MemAvailable - pcp + hot_file (where
+ * MemAvailable is F1 of the kernel's si_mem_available(), and pcp see zones.h). An owner's bytes are
  * exactly the classes U counts: RssAnon + RssShmem + VmSwap + hot file pages
  * (mapped weights of an engine that computes on the CPU), each inode once over
  * all owners. What GPUs hold for it stands apart, by pool:
@@ -60,7 +60,7 @@ struct sample {
 	const struct topology *topology; /* whose GPUs are looked at; NULL = none */
 	/* answered */
 	int64_t total_bytes;      /* MemTotal */
-	int64_t available_bytes;  /* MemAvailable */
+	int64_t available_bytes;  /* MemAvailable and pages on processors' own free lists */
 	int64_t free_bytes;       /* MemFree */
 	int64_t anon_bytes;       /* AnonPages */
 	int64_t shmem_bytes;

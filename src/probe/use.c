@@ -146,7 +146,7 @@ static void read_ram(const char *root, struct topology *t)
 	t->u_bot_bytes = t->drift_bytes = 0;
 	t->unaccounted_bytes = -1;
 	if (is_whole(m)) {
-		int64_t missing = unaccounted(m, zspage_bytes);
+		int64_t missing = unaccounted(m, zspage_bytes) - t->zones.pcp_bytes;
 		int64_t admitted = t->gpu_counter_bytes - at_least_zero(m->gpu_active);
 		t->unaccounted_bytes = at_least_zero(missing - at_least_zero(admitted));
 		int64_t usual = t->usual_unaccounted_bytes > 0 ? t->usual_unaccounted_bytes : m->total / 100;
@@ -250,6 +250,7 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 		zones_sum.low_bytes += zones.low_bytes;
 		zones_sum.high_bytes += zones.high_bytes;
 		zones_sum.total_reserve_bytes += zones.total_reserve_bytes;
+		zones_sum.pcp_bytes += zones.pcp_bytes;
 	}
 	if (!any)
 		return false;
@@ -288,6 +289,10 @@ int topology_read_use(const char *root, struct topology *t, struct err *err)
 		t->mem.available = at_least_zero(smaller(t->mem.available, t->mem.total) - hbm);
 	}
 	t->pool[0].size_bytes = t->mem.total;
+	/* Free, though the kernel does not say so. */
+	int64_t most = smaller(t->mem.total - t->mem.available, t->mem.total / ZONES_PCP_PART);
+	t->zones.pcp_bytes = smaller(t->zones.pcp_bytes, most);
+	t->mem.available += t->zones.pcp_bytes;
 	read_ram(root, t);
 	read_pools(root, t);
 	return 0;

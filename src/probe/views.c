@@ -39,8 +39,11 @@ static void list_meminfo(struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
 
-	add(t, 0, "MemAvailable", m->available, VIEW_READING,
+	add(t, 0, "MemAvailable", m->available - t->zones.pcp_bytes, VIEW_READING,
 	    "the kernel's own estimate: one of the two sums");
+	if (t->zones.pcp_bytes > 0)
+		add(t, 0, "pcp", t->zones.pcp_bytes, VIEW_READING,
+		    "free pages on processors' own lists: available, though no counter says so");
 	add(t, 0, "MemFree", m->free, VIEW_IGNORED, "counts the page cache as used");
 	add(t, 0, "SwapFree", m->swap_free, VIEW_IGNORED,
 	    "models in swap are of no use, and GPU pages cannot go there");

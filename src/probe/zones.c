@@ -38,6 +38,8 @@ static void take_line(struct str text, struct zone *zone, struct zones *sum)
 {
 	if (str_starts(text, "low "))
 		sum->low_bytes += number_behind(text, 4);
+	else if (str_starts(text, "count:"))
+		sum->pcp_bytes += number_behind(text, 6);
 	else if (str_starts(text, "high ")) {
 		zone->high = number_behind(text, 5);
 		sum->high_bytes += zone->high;
@@ -77,6 +79,7 @@ void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones
 	out->low_bytes = in_bytes(out->low_bytes, page_bytes);
 	out->high_bytes = in_bytes(out->high_bytes, page_bytes);
 	out->total_reserve_bytes = in_bytes(out->total_reserve_bytes, page_bytes);
+	out->pcp_bytes = in_bytes(out->pcp_bytes, page_bytes);
 }
 
 /* "Node 0, zone   Normal  12  3 ...": blocks by order. */

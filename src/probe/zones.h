@@ -10,12 +10,21 @@
  * total_reserve is the kernel's totalreserve_pages: of each zone the high
  * watermark and the largest protection against lower zones, at most what the
  * zone manages. Bytes; 0 where the files are not there.
+ *
+ * pcp is the pages that processors keep on lists of their own. They are free, but
+ * stand in no counter, neither MemFree nor MemAvailable; since kernel 6.7 such lists
+ * grow with use, up to an eighth of the memory, and what an engine gave back
+ * lies there for a while. An allocation that would fail empties them.
  */
 struct zones {
 	int64_t low_bytes;
 	int64_t high_bytes;
 	int64_t total_reserve_bytes;
+	int64_t pcp_bytes;
 };
+
+/* A machine of this size has at most so much on such lists. */
+enum { ZONES_PCP_PART = 8 };
 
 enum { ZONES_ALL_NODES = -1 };
 

@@ -10,6 +10,7 @@
 
 #include "../cmocka_all.h"
 #include "probe/sample.h"
+#include "probe/topology.h"
 
 #define MIB (INT64_C(1) << 20)
 
@@ -129,6 +130,25 @@ static void a_mapped_model_counts_once_over_two_owners(void **state)
 	unlink(path);
 }
 
+/* The two sums are made of different counters; what stands in none of them is small. */
+static void both_sums_of_what_is_used_agree(void **state)
+{
+	static struct topology topology;
+	struct err err = { 0 };
+	int64_t least = INT64_MAX;
+
+	(void)state;
+	/* Other programs come and go between two files: the best of some tries. */
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(topology_find("", &topology, &err), 0);
+		int64_t apart = topology.u_top_bytes - topology.u_bot_bytes;
+		apart = apart < 0 ? -apart : apart;
+		least = apart < least ? apart : least;
+	}
+	assert_true(topology.devices > 0 || least < topology.mem.total / 50);
+	assert_true(topology.zones.pcp_bytes <= topology.mem.total / ZONES_PCP_PART);
+}
+
 static void the_machine_makes_sense(void **state)
 {
 	static struct sample sample;
@@ -146,6 +166,7 @@ static void the_machine_makes_sense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_sums_of_what_is_used_agree),
 		cmocka_unit_test(the_machine_makes_sense),
 		cmocka_unit_test(a_child_of_200_mib_is_measured),
 		cmocka_unit_test(a_mapped_model_counts_once_over_two_owners),
