@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "estimate/estimate.h"
 
 /* estimate_json - a footprint as `cotenant estimate --json` and `show` give it. A new reference. */
@@ -10,5 +11,13 @@ json_t *estimate_json(const struct estimate *estimate);
 
 /* What of base lies where ("by_pool"), and "gpu_layers": chosen so that they fit; null where they were not. */
 void estimate_add_placing(json_t *json, const struct estimate *estimate);
+
+/*
+ * "experts": what a mixture of experts keeps in memory and reads again for each token; null where all are
+ * there, or there are none. `bytes_per_s`: how fast this file was read when it was last loaded; 0 = not known.
+ */
+void estimate_add_experts(json_t *json, const struct estimate *estimate, double bytes_per_s);
+/* The same as the end of a sentence; nothing where it is null. */
+void estimate_tell_experts(struct buf *text, const struct estimate *estimate, double bytes_per_s);
 
 #endif

@@ -23,7 +23,7 @@ static void add_pins(const struct api *api, const struct call *call, struct buf 
 }
 
 /* What its start does otherwise than usual, so that it fits. */
-static void add_choices(const struct estimate *e, struct buf *text)
+static void add_choices(const struct estimate *e, double bytes_per_s, struct buf *text)
 {
 	if (e->ubatch)
 		buf_printf(text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
@@ -32,11 +32,19 @@ static void add_choices(const struct estimate *e, struct buf *text)
 		buf_printf(text, "; started with %lld of its %lld layers on the GPU, as many as fit there (the CPU "
 		                 "computes the others)",
 		           (long long)(e->layers + 1 - e->host_layers), (long long)e->layers + 1);
+	estimate_tell_experts(text, e, bytes_per_s);
+}
+
+/* How fast its file came in when it was last loaded; 0 = not in this life. */
+static double load_speed(const struct model_view *model, const struct estimate *e)
+{
+	return model->last_load_us > 0 ? (double)e->file_bytes * 1e6 / (double)model->last_load_us : 0;
 }
 
 static json_t *plan_json(const struct api *api, const struct call *call, const struct plan *plan,
-                         const char *name, const struct estimate *estimate)
+                         const struct model_view *model, const struct estimate *estimate)
 {
+	const char *name = model->spec->name;
 	struct seen seen = { api, call };
 	struct names names = api_names_for(&seen);
 	json_t *evict = json_array(), *json = json_object();
@@ -52,7 +60,7 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	}
 	plan_text(plan, name, &names, &text);
 	if (estimate)
-		add_choices(estimate, &text);
+		add_choices(estimate, load_speed(model, estimate), &text);
 	if (plan->fits == FITS_NEVER)
 		add_pins(api, call, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
@@ -66,6 +74,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	json_object_set_new(json, "ubatch", json_integer(estimate ? estimate->ubatch : 0));
 	if (estimate)
 		estimate_add_placing(json, estimate);
+	if (estimate)
+		estimate_add_experts(json, estimate, load_speed(model, estimate));
 	json_object_set_new(json, "evict", evict);
 	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
 	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));
@@ -106,7 +116,7 @@ void handle_plan(struct api *api, struct call *call, const char *name)
 		api_no_model(api, call, wanted);
 		return;
 	}
-	json_t *json = plan_json(api, call, &plan, model.spec->name,
+	json_t *json = plan_json(api, call, &plan, &model,
 	                         api->host.estimate(api->host.ctx, index));
 	json_object_set_new(json, "state", json_string(model_state_name(model.state)));
 	json_object_set_new(json, "fault", fault_json(api, index));

@@ -398,6 +398,8 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		try_smaller_batches(&sizing, &row->estimate);
 		try_fewer_layers(&sizing, &row->estimate);
 	}
+	if (row->estimate.experts.mapped_bytes > 0)
+		row->spec.flags |= MODEL_EXPERTS;
 	row->whole_on_device = goes_to_device(model, ground) && (model->engine != CONF_ENGINE_LLAMA_SERVER ||
 	                                                         model->footprint_bytes > 0);
 	if (code == 0 && row->estimate.missing_bytes > 0)

@@ -28,6 +28,7 @@ static const struct cli_option estimate_options[] = {
 	{ "gpu-layers", 0, CLI_TEXT, "all|N", "layers on the device (0)" },
 	{ "cpu-experts", 0, CLI_TEXT, "all|N", "layers whose experts stay on the CPU (0)" },
 	{ "swa-full", 0, CLI_TEXT, "on|off", "layers with a window keep every token too (off)" },
+	{ "repack", 0, CLI_TEXT, "on|off", "matrices in the processor's own form (on)" },
 	{ "rollbacks", 0, CLI_NUMBER, "N", "snapshots of recurrent state for speculative decoding (0)" },
 	{ "engine-build", 0, CLI_NUMBER, "N", "rules of an older llama.cpp, such as 6900" },
 	{ "kv", 0, CLI_TEXT, "plain|lazy", "lazy: the cache costs what the conversations fill" },

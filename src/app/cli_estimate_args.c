@@ -112,7 +112,12 @@ static int read_cache(const struct cli_args *args, struct estimate_params *param
 		return wrong("kv", kv->text, "plain or lazy");
 	params->lazy_kv = kv->given && kv->text[0] == 'l';
 	params->unified_given = cli_value(args, "unified-kv")->given;
+	bool repack = true;
 	int code = read_switch(args, "unified-kv", &params->unified_kv);
+	if (code == CLI_DONE)
+		code = read_switch(args, "repack", &repack);
+	if (!repack)
+		params->repack = REPACK_OFF;
 	return code == CLI_DONE ? read_switch(args, "swa-full", &params->swa_full) : code;
 }
 
@@ -249,6 +254,8 @@ int estimate_ask_engine(const struct cli_args *args, const char *path, const str
 		add_pair(&flags, "-ub", params->ubatch);
 	if (params->gpu_layers > 0)
 		add_pair(&flags, "-ngl", params->gpu_layers);
+	if (params->repack == REPACK_OFF)
+		words_add(&flags, "--no-repack");
 	if (params->flash != FLASH_AUTO) {
 		words_add(&flags, "-fa");
 		words_add(&flags, params->flash == FLASH_ON ? "on" : "off");

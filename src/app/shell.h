@@ -58,6 +58,7 @@ struct instance_row {
 	struct kept_talk *kept;             /* NULL: its KV does not follow use */
 	uint64_t file_key, build_key;       /* of what it was started with */
 	enum replaced replaced;
+	int64_t hot_most_bytes;             /* of its mapped file that count as used; 0 = all (`experts:`) */
 	char file[DIR_PATH_MAX];            /* the mapped model file, for the probe */
 };
 

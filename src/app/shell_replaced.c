@@ -81,6 +81,7 @@ void shell_note_start(const struct shell *shell, struct instance_row *row)
 {
 	const struct catalogue_row *known = &shell->catalogue.rows[row->model];
 
+	row->hot_most_bytes = known->estimate.experts.mapped_bytes;
 	row->file_key = known->spec.file_key;
 	row->build_key = catalogue_plain_key(known);
 }

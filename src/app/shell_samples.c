@@ -23,6 +23,7 @@ static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_
 		if (!running && !gone)
 			continue; /* asked for, not yet there */
 		owner->owner.files[0] = row->file[0] ? row->file : NULL;
+		owner->owner.hot_most_bytes = row->hot_most_bytes;
 		count++;
 	}
 	return count;

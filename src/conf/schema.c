@@ -192,8 +192,10 @@ static const struct section alias_section = {
 };
 
 static const struct field experts_fields[] = {
-	{ "resident", FIELD_SIZE, DRAIN, FIELD_UNBUILT, MODEL(experts_resident_bytes),
-	  .max = LARGEST, .help = "Most bytes of expert weights kept in memory." },
+	{ "resident", FIELD_SIZE, DRAIN, 0, MODEL(experts_resident_bytes),
+	  .max = LARGEST,
+	  .help = "llama-server: bytes of expert weights that are counted as used. The experts are mapped from the file; "
+	          "those beyond lie in memory that the kernel takes back and are read again: plan tells how much slower." },
 	END,
 };
 static const struct section experts_section = {

@@ -90,6 +90,8 @@ static bool maps_its_file(const struct conf_model *model)
 {
 	const struct conf_strings *args = &model->args;
 
+	if (model->experts_resident_bytes > 0)
+		return false; /* what is no expert is rewritten, and touched */
 	for (size_t i = 0; i + 1 < args->count; i++)
 		if ((strcmp(args->items[i], "-lm") == 0 || strcmp(args->items[i], "--load-mode") == 0) &&
 		    strstr(args->items[i + 1], "mmap"))
@@ -97,15 +99,21 @@ static bool maps_its_file(const struct conf_model *model)
 	return false;
 }
 
+#define SMALL_HEAP "glibc.malloc.mmap_threshold=4194304:glibc.malloc.arena_max=2"
+
 static void make_environment(const struct launch_request *request, struct words *env)
 {
 	/* Threads that wait by spinning take the cores from the other engines: 100 times slower, measured. */
 	words_set(env, "OMP_WAIT_POLICY", "passive");
 	/* Else a crash starts a debugger, which takes seconds and memory. */
 	words_set(env, "GGML_NO_BACKTRACE", "1");
-	/* Huge pages for large buffers: touching gigabytes of weights and KV takes a tenth of the time. */
-	if (!request->lazy_library || !maps_its_file(request->model))
-		words_set(env, "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+	/*
+	 * Huge pages for large buffers: touching gigabytes of weights and KV takes a tenth of the time. What is freed
+	 * in large blocks goes back at once, and threads share two heaps: 48 MiB less for a 7B at rest, measured.
+	 */
+	bool touches = !request->lazy_library || !maps_its_file(request->model);
+	words_set(env, "GLIBC_TUNABLES",
+	          touches ? "glibc.malloc.hugetlb=1:" SMALL_HEAP : SMALL_HEAP);
 	words_set(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
 	inherit(env, request->environment);
 	if (request->lazy_library)

@@ -118,6 +118,17 @@ static void add_files(const struct conf_model *model, struct words *argv)
 	}
 }
 
+/*
+ * Experts that are the file's own pages, which the kernel may take away: mapped, never rewritten (what -cmoe
+ * names is computed from plain memory), and not all touched by a warm-up.
+ */
+static void add_mapped_experts(const struct conf_model *model, struct words *argv)
+{
+	launch_unless_given(model, argv, "-lm --load-mode", "-lm", "mmap");
+	launch_unless_given(model, argv, "-cmoe --cpu-moe -ncmoe --n-cpu-moe -ot --override-tensor", "--cpu-moe", NULL);
+	launch_unless_given(model, argv, "--warmup --no-warmup", "--no-warmup", NULL);
+}
+
 static void add_memory(const struct launch_request *request, struct words *argv)
 {
 	const struct conf_model *model = request->model;
@@ -151,7 +162,10 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 	 * Mapped and repacked, the weights are there twice; unpacked, prompts take 3.5
 	 * times as long. Read, they are there once, in the form that computes fast.
 	 */
-	launch_unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
+	if (model->experts_resident_bytes > 0)
+		add_mapped_experts(model, argv);
+	else
+		launch_unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
 	if (strcmp(model->device, "cpu") == 0)
 		launch_unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
 	else if (strcmp(model->device, "gpu") == 0)

@@ -173,6 +173,11 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
 	out->huge_pages = model->engine == CONF_ENGINE_LLAMA_SERVER;
+	if (model->experts_resident_bytes > 0) {
+		out->experts_resident_bytes = model->experts_resident_bytes;
+		out->cpu_experts = -1;
+		out->load = LOAD_MMAP;
+	}
 	if (kv_type(model->kv_type, &out->kv_k)) {
 		kv_type(model->kv_type, &out->kv_v);
 		/* A quantised V cache needs flash attention; the adapter turns it on with it. */

@@ -44,6 +44,7 @@ struct estimate_params {
 	int64_t host_layers;      /* of those, so many fewer from the front */
 	bool kv_on_host;          /* --no-kv-offload: every cache lies on the host */
 	int64_t cpu_experts;      /* layers whose experts stay on the CPU; -1 = all; 0 = none */
+	int64_t experts_resident_bytes; /* all experts are mapped, and so much of them is kept in memory; 0 = not so */
 	bool lazy_kv;             /* KV follows use: not part of base */
 	enum repack repack;
 	bool amx;                 /* the processor has AMX: more matrices get a form of its own */
@@ -52,7 +53,7 @@ struct estimate_params {
 	int64_t checkpoints;      /* --ctx-checkpoints: of recurrent and window layers, for each slot */
 	int64_t rollbacks;        /* snapshots of recurrent state a sequence keeps for speculative decoding */
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
-	bool huge_pages;          /* started with huge pages for its allocator, as cotenant does */
+	bool huge_pages;          /* started with huge pages and a small heap for its allocator, as cotenant does */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
 	bool embeddings;
 };
@@ -102,6 +103,13 @@ struct estimate {
 	struct footprint device;
 	struct footprint host;
 	int64_t cache_limit_bytes; /* host prompt cache may grow to this */
+	struct {
+		int64_t total_bytes;    /* 0 = no mixture of experts */
+		int64_t resident_bytes; /* of those, kept in memory: all, unless the launch maps them */
+		int64_t active_bytes;   /* read for a token */
+		int64_t missed_bytes;   /* of those, from the disk, where every expert is as likely as any */
+		int64_t mapped_bytes;   /* where the launch maps them: what of the file is in use, experts and the rest */
+	} experts;
 	int64_t kv_bytes_per_token; /* one conversation, linear part */
 	int64_t base_bytes;       /* loaded and idle, both pools */
 	int64_t per_request_bytes; /* added by one running request at full context */

@@ -67,6 +67,9 @@ struct weights {
 	int64_t host_bytes;     /* with the rewritten copy, where there is one beside the file */
 	int64_t passing_bytes;  /* held in addition while loading, then given back */
 	int64_t kept_bytes;     /* of that, what the allocator keeps */
+	int64_t expert_bytes;   /* of all experts; 0 = there are none */
+	int64_t resident_bytes; /* of those, in memory */
+	int64_t mapped_bytes;   /* of the file in use, where the experts are mapped */
 };
 
 void weights_of(const struct model_facts *facts, const struct estimate_params *params,

@@ -33,6 +33,7 @@ struct layer_values {
 struct rewritten {
 	int64_t bytes;           /* in that form */
 	int64_t added_bytes;     /* of that, more than in the file */
+	int64_t expert_bytes;    /* of experts, in that form */
 	int64_t largest_bytes;
 	int64_t embedding_bytes; /* a tied embedding's second copy, in that form; 0 = needs none */
 };

@@ -54,7 +54,7 @@ static int64_t device_weights(const struct model_facts *facts, const struct plac
  *
  * Reading passes each rewritten matrix through a block as large as it; the C
  * library keeps blocks of up to 32 MiB (M_MMAP_THRESHOLD's upper end) when
- * they are freed.
+ * they are freed, unless it is told not to.
  */
 enum { KEPT_BLOCK_MOST = 32 * 1024 * 1024 };
 
@@ -67,20 +67,37 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 	const struct rewritten *rewritten = &sums->rewritten[params->amx];
 
 	*out = (struct weights){ 0 };
+	for (uint32_t i = 0; i < LAYERS_MOST; i++)
+		out->expert_bytes = bounded_sum(out->expert_bytes, sums->expert_bytes[i]);
+	out->resident_bytes = out->expert_bytes;
+	if (params->experts_resident_bytes > 0)
+		out->resident_bytes = smaller(out->expert_bytes, params->experts_resident_bytes);
+	int64_t left_out = out->expert_bytes - out->resident_bytes;
 	if (placement_any(facts, placement)) {
 		out->device_bytes = device_weights(facts, placement);
 		int64_t kept = sums->all_bytes - out->device_bytes;
-		out->host_bytes = larger(kept, sums->token_embd_bytes);
+		out->host_bytes = larger(kept, sums->token_embd_bytes) - left_out;
+		out->mapped_bytes = params->experts_resident_bytes > 0 ? out->host_bytes : 0;
 		return;
 	}
-	out->host_bytes = sums->all_bytes;
+	out->host_bytes = sums->all_bytes - left_out;
+	out->mapped_bytes = params->experts_resident_bytes > 0 ? out->host_bytes : 0;
 	if (!repack)
 		return;
-	out->host_bytes = bounded_sum(out->host_bytes, mapped ? rewritten->bytes : rewritten->added_bytes);
+	if (params->experts_resident_bytes > 0) {
+		/* Experts stay as they are in the file; the rest is rewritten, and its pages of the file are not used again. */
+		int64_t rewritten_here = rewritten->bytes - rewritten->expert_bytes;
+		out->mapped_bytes -= rewritten_here - rewritten->added_bytes;
+		out->host_bytes = bounded_sum(out->host_bytes, rewritten->added_bytes);
+		mapped = false;
+	} else {
+		out->host_bytes = bounded_sum(out->host_bytes, mapped ? rewritten->bytes : rewritten->added_bytes);
+	}
 	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
 		out->host_bytes = bounded_sum(out->host_bytes, rewritten->embedding_bytes);
-	if (!mapped) {
+	if (params->load != LOAD_MMAP) {
 		out->passing_bytes = rewritten->largest_bytes;
-		out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
+		if (!params->huge_pages)
+			out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
 	}
 }

@@ -157,8 +157,12 @@ void hot_files_close(struct hot_files *files, struct sample *sample)
 		const struct hot_file *file = &files->file[i];
 		if (!file->owned)
 			continue;
-		sample->owner[file->owner].hot_file_bytes += file->resident_bytes;
-		sample->hot_file_bytes += file->resident_bytes;
+		struct sample_owner *owner = &sample->owner[file->owner];
+		int64_t counted = file->resident_bytes, room = owner->hot_most_bytes - owner->hot_file_bytes;
+		if (owner->hot_most_bytes > 0 && counted > room)
+			counted = room;
+		owner->hot_file_bytes += counted;
+		sample->hot_file_bytes += counted;
 	}
 	free(files->file);
 	files->file = NULL;

@@ -20,7 +20,7 @@
  * MemAvailable is F1 of the kernel's si_mem_available(), and pcp see zones.h). An owner's bytes are
  * exactly the classes U counts: RssAnon + RssShmem + VmSwap + hot file pages
  * (mapped weights of an engine that computes on the CPU), each inode once over
- * all owners. What GPUs hold for it stands apart, by pool:
+ * all owners, of an owner at most what it asks to be counted. What GPUs hold for it stands apart, by pool:
  * of system RAM it is in U, and in no class of the process.
  */
 enum { SAMPLE_OWNERS_MAX = 64, SAMPLE_FILES_MAX = 8 };
@@ -31,6 +31,7 @@ struct sample_owner {
 	pid_t pid;                /* a process that is none of ours, with its children; 0 = none */
 	const char *cgroup;       /* its own cgroup, relative to the mount; NULL = none */
 	const char *files[SAMPLE_FILES_MAX]; /* model files whose mapped pages count as hot; NULL ends */
+	int64_t hot_most_bytes;   /* no more of them: the rest may be taken away; 0 = all */
 	/* answered */
 	uint32_t processes;       /* 0 = the group is gone */
 	bool complete;            /* every process of it was readable */

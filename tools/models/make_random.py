@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""make_random.py FAMILY OUT
+"""make_random.py FAMILY OUT [EXPERTS]
 
 Write a small model (under 3 MB) whose weights are random, always the same: what it answers, and how sure it is,
 depends on every token before. Families: one for each kind of memory that an engine keeps of a
 conversation - llama (keys and values), moe (qwen3moe: the same, with experts), window (gemma3), latent
-(deepseek2), recurrent (mamba), hybrid (granitehybrid), delta (qwen3next).
+(deepseek2), recurrent (mamba), hybrid (granitehybrid), delta (qwen3next). EXPERTS: so many instead of 8.
 """
 import os
 import random
@@ -229,8 +229,11 @@ FAMILIES = {function.__name__: function for function in (llama, moe, window, lat
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in FAMILIES:
-        sys.exit(f"usage: make_random.py {'|'.join(FAMILIES)} OUT")
+    global EXPERTS
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in FAMILIES:
+        sys.exit(f"usage: make_random.py {'|'.join(FAMILIES)} OUT [EXPERTS]")
+    if len(sys.argv) == 4:
+        EXPERTS = int(sys.argv[3])
     FAMILIES[sys.argv[1]]().write(sys.argv[2])
 
 

@@ -294,9 +294,6 @@ static const struct bad bad_files[] = {
 	  "  m: {file: m.gguf, container: {image: x}}\n",
 	  "2:21: error: models.m.container: not built yet in this version; try: remove it" },
 	{ "models:\n"
-	  "  m: {file: m.gguf, experts: {resident: 8GiB}}\n",
-	  "2:31: error: models.m.experts.resident: not built yet in this version; try: remove it" },
-	{ "models:\n"
 	  "  m: {file: m.gguf, normalise: [x]}\n",
 	  "2:21: error: models.m.normalise: not built yet in this version; try: remove it" },
 	{ "models:\n"

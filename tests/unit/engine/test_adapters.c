@@ -9,6 +9,8 @@
 static const struct endpoint unix_endpoint = { .path = "/run/c/engine-7.sock" };
 static const struct endpoint tcp_endpoint = { .port = 4711, .key = "c0ffee" };
 
+#define HEAP "glibc.malloc.mmap_threshold=4194304:glibc.malloc.arena_max=2"
+
 static const char *joined(const struct words *words)
 {
 	static char text[8192];
@@ -129,6 +131,16 @@ static void a_card_gets_as_many_layers_as_fit(void **state)
 	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 -ngl 7");
 }
 
+static void experts_are_mapped_where_a_part_is_kept(void **state)
+{
+	(void)state;
+	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, experts: {resident: 2GiB}}}\n",
+	               &(struct launch_request){ .slots = 1, .context_tokens = 512, .endpoint = &unix_endpoint },
+	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm mmap --cpu-moe --no-warmup --sse-ping-interval 1 --no-webui --slots "
+	               "--metrics -lv 4");
+}
+
 static void a_command_is_told_where_to_listen(void **state)
 {
 	enum address address;
@@ -171,7 +183,7 @@ static void the_environment_holds_no_secret_of_ours(void **state)
 
 	assert_int_equal(adapter_launch(&adapter_llama, &request, &launch, NULL), 0);
 	assert_string_equal(joined(&launch.env),
-	                    "OMP_WAIT_POLICY=active GGML_NO_BACKTRACE=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "
+	                    "OMP_WAIT_POLICY=active GGML_NO_BACKTRACE=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:" HEAP " "
 	                    "PATH=/usr/bin HOME=/root LANG=de LC_ALL=C HF_HOME=/m HSA_OVERRIDE_GFX_VERSION=11 "
 	                    "LLAMA_API_KEY=c0ffee MINE=at home");
 	launch_release(&launch);
@@ -179,7 +191,7 @@ static void the_environment_holds_no_secret_of_ours(void **state)
 	request.environment = NULL;
 	assert_int_equal(adapter_launch(&adapter_llama, &request, &launch, NULL), 0);
 	assert_string_equal(joined(&launch.env),
-	                    "OMP_WAIT_POLICY=passive GGML_NO_BACKTRACE=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "
+	                    "OMP_WAIT_POLICY=passive GGML_NO_BACKTRACE=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1:" HEAP " "
 	                    "PATH=/usr/local/bin:/usr/bin:/bin LANG=de MINE=at home");
 	launch_release(&launch);
 	conf_free(conf);
@@ -195,6 +207,7 @@ int main(void)
 		cmocka_unit_test(what_the_user_gives_wins),
 		cmocka_unit_test(an_encoder_takes_a_text_in_one_piece),
 		cmocka_unit_test(a_card_gets_as_many_layers_as_fit),
+		cmocka_unit_test(experts_are_mapped_where_a_part_is_kept),
 		cmocka_unit_test(a_command_is_told_where_to_listen),
 		cmocka_unit_test(the_environment_holds_no_secret_of_ours),
 	};

@@ -55,6 +55,10 @@ static void flags_that_move_memory_are_followed(void **state)
 	assert_int_equal(params.cpu_experts, -1);
 	params_of("args: \"-nkvo\"", true, &params);
 	assert_true(params.kv_on_host);
+	params_of("experts: {resident: 1GiB}", true, &params);
+	assert_int_equal(params.experts_resident_bytes, 1 << 30);
+	assert_int_equal(params.cpu_experts, -1);
+	assert_int_equal(params.load, LOAD_MMAP);
 	params_of("args: \"-ctxcp 7\"", true, &params);
 	assert_int_equal(params.checkpoints, 7);
 	params_of("slots: 1", true, &params);

@@ -111,6 +111,50 @@ static void a_processor_with_tiles_keeps_matrices_larger(void **state)
 	buf_release(&file);
 }
 
+/* Mapped experts: what is kept of them counts, the rest as it is in the file or rewritten, and what a token misses. */
+static void experts_count_as_far_as_they_are_kept(void **state)
+{
+	static const uint64_t up[] = { 64, 128, 8 };
+	int64_t embedding_bytes = 64 * 256 * 4, key_bytes = 64 * 32 / 32 * 18, expert_bytes = 64 * 128 * 8 / 32 * 18;
+	struct buf file = BUF_INIT;
+	struct estimate_params params;
+	struct estimate all, part;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 3, ENTRIES + 2);
+	put_llama_entries(&file);
+	put_number(&file, "llama.expert_count", 8);
+	put_number(&file, "llama.expert_used_count", 2);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 2, (uint64_t)embedding_bytes);
+	put_tensor(&file, "blk.0.ffn_up_exps.weight", 3, up, 2, (uint64_t)(embedding_bytes + key_bytes));
+	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+	struct byte_source source = { &memory, memory_read, memory.size };
+	estimate_defaults(&params);
+	params.load = LOAD_NONE;
+	assert_int_equal(estimate_gguf(&source, &params, &all, &err), 0);
+	assert_int_equal(all.experts.total_bytes, expert_bytes);
+	assert_int_equal(all.experts.missed_bytes, 0);
+	assert_int_equal(all.experts.mapped_bytes, 0);
+	assert_int_equal(all.host.weights_bytes, embedding_bytes + key_bytes + expert_bytes);
+
+	params.load = LOAD_MMAP;
+	params.experts_resident_bytes = expert_bytes / 4;
+	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
+	assert_int_equal(part.host.weights_bytes, all.host.weights_bytes - expert_bytes / 4 * 3);
+	/* The key matrix is rewritten and its pages of the file are not used again. */
+	assert_int_equal(part.experts.mapped_bytes, embedding_bytes + expert_bytes / 4);
+	assert_int_equal(part.experts.active_bytes, expert_bytes / 4); /* 2 of 8 */
+	assert_int_equal(part.experts.missed_bytes, expert_bytes / 4 / 4 * 3);
+
+	params.experts_resident_bytes = 10 * expert_bytes;
+	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
+	assert_int_equal(part.experts.resident_bytes, expert_bytes);
+	assert_int_equal(part.experts.missed_bytes, 0);
+	buf_release(&file);
+}
+
 /*
  * The walk follows the header's real size: so many reads as windows of it, whatever it counts up to,
  * and none of the data, however long it says that is.
@@ -719,6 +763,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_file_is_measured),
 		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
+		cmocka_unit_test(experts_count_as_far_as_they_are_kept),
 		cmocka_unit_test(reads_follow_the_header_s_size),
 		cmocka_unit_test(a_header_cut_anywhere_is_told_as_cut),
 		cmocka_unit_test(data_cut_is_estimated_and_told),
