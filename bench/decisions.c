@@ -4,8 +4,9 @@
  *
  * A tenth of the models is wanted by nine tenths of the requests. What ends is followed by a new one,
  * so that the queues stay as long as they are. One in ten fits at a time; engines load in seconds and
- * answer in seconds; a sample is taken each second. The last EVENTS events pass through
- * measured_event(), whose name callgrind is told; their types go to stdout, one a line.
+ * answer in seconds; a sample is taken each second. When the machine is full, so many EVENTS that decide
+ * something pass through measured_event(), whose name callgrind is told, and of the measurements that
+ * come between, which only note, one in sixteen; their types go to stdout, one a line.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #define SECOND INT64_C(1000000)
 #define GB INT64_C(1000000000)
 
-enum { OUT = 256, RESIDENT_SHARE = 10, SPARE_ROWS = 4096 };
+enum { OUT = 256, RESIDENT_SHARE = 10, SPARE_ROWS = 4096, FULL_EVICTIONS = 10, NOTES_SHARE = 16 };
 
 enum kind { SAMPLE, READY, EXIT, ENDS, TIMER };
 
@@ -42,8 +43,8 @@ struct bench {
 	int64_t *base;        /* of each model */
 	struct engine *engine;
 	uint64_t timer;
-	int64_t left;         /* events until the end; measured from `measure` on */
-	int64_t measure;
+	int64_t left;         /* events that are to be measured yet */
+	uint32_t notes;
 };
 
 void measured_event(struct arbiter *arbiter, const struct event *event, struct actions *out);
@@ -102,14 +103,16 @@ static void tell(struct bench *b, struct event *event)
 	struct action items[OUT];
 	struct actions out = { .items = items, .capacity = OUT };
 
+	bool full = arbiter_counters(b->arbiter)->evictions >= FULL_EVICTIONS;
+	bool notes = event->type == EVENT_MEASURED;
 	event->at_us = b->now;
-	if (b->left <= b->measure && b->left > 0) {
+	if (full && b->left > 0 && (!notes || b->notes++ % NOTES_SHARE == 0)) {
 		measured_event(b->arbiter, event, &out);
 		printf("%u\n", event->type);
+		b->left -= !notes;
 	} else {
 		arbiter_step(b->arbiter, event, &out);
 	}
-	b->left--;
 	for (uint32_t i = 0; i < out.count; i++)
 		carry_out(b, &items[i]);
 }
@@ -193,22 +196,29 @@ static void tick(struct bench *b, uint64_t timer)
 		tell(b, &event);
 }
 
+/* It is known last of all, so that filling the queues decides nothing. */
+static void tell_machine(struct bench *b)
+{
+	struct event event = { .type = EVENT_MACHINE };
+	int64_t sum = 0;
+
+	for (uint32_t m = 0; m < b->models; m++)
+		sum += b->base[m];
+	event.machine.pools = 1;
+	event.machine.pool[0].size_bytes = sum / RESIDENT_SHARE;
+	event.machine.limit_bytes = INT64_MAX;
+	event.machine.margin_permille = -1;
+	event.machine.policy = POLICY_COTENANT;
+	tell(b, &event);
+}
+
 static void populate(struct bench *b)
 {
-	struct event machine = { .type = EVENT_MACHINE };
-	int64_t sum = 0;
 
 	for (uint32_t m = 0; m < b->models; m++) {
 		double size = 1 + 39 * rng_unit(&b->rng) * rng_unit(&b->rng);
-		b->base[m] = (int64_t)(size * (double)GB);
-		sum += b->base[m];
+		b->base[m] = (int64_t)(size * (double)GB / 10);
 	}
-	machine.machine.pools = 1;
-	machine.machine.pool[0].size_bytes = sum / RESIDENT_SHARE;
-	machine.machine.limit_bytes = INT64_MAX;
-	machine.machine.margin_permille = -1;
-	machine.machine.policy = POLICY_COTENANT;
-	tell(b, &machine);
 	for (uint32_t m = 0; m < b->models; m++) {
 		struct event event = { .type = EVENT_MODEL };
 		struct model_spec *spec = &event.model.spec;
@@ -234,6 +244,7 @@ static void run(struct bench *b, uint32_t queued)
 	note(b, 1, SAMPLE, 0, 0);
 	for (uint32_t i = 0; i < queued; i++)
 		arrive(b);
+	tell_machine(b);
 	while (b->left > 0 && agenda_next(&b->agenda, &happening)) {
 		b->now = happening.at_us;
 		switch ((enum kind)happening.kind) {
@@ -268,11 +279,9 @@ int main(int argc, char **argv)
 	    queued > 500000 || events < 1 || events > 10000000)
 		return 2;
 	b.models = (uint32_t)models;
-	b.measure = (int64_t)events;
+	b.left = (int64_t)events;
 	b.rows = (uint32_t)queued + SPARE_ROWS;
 	b.engines = b.models + 16;
-	/* Long enough before the first that counts for the machine to be full. */
-	b.left = b.measure + b.models + (int64_t)queued + 20 * (int64_t)b.models;
 	struct arbiter_limits limits = { .models = b.models, .requests = b.rows };
 	b.arbiter = arbiter_init(xcalloc(1, arbiter_bytes(&limits)), &limits);
 	b.row = xcalloc(b.rows, sizeof(*b.row));

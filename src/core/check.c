@@ -29,6 +29,7 @@ static void check_ledger(const struct arbiter *a)
 		HOLDS(same(&over, &mine), "an instance holds at least what was measured of it");
 		over = amount_max(&mine, &i->claim);
 		HOLDS(same(&over, &mine), "an instance holds at least its claim");
+		HOLDS(amount_total(&mine) == i->held_bytes, "the sum of what it holds is kept");
 		amount_add(&held, &mine);
 		amount_add(&own, &i->own);
 	}

@@ -103,6 +103,7 @@ void habit_served(struct arbiter *a, struct model *model, const struct request *
 	struct habit *habit = &model->habit;
 	double took = habit_seconds(a->now - request->started_at);
 
+	model->next_depth = 0;
 	habit->service_s = habit->service_s > 0 ? 0.9 * habit->service_s + 0.1 * took : took;
 	habit->last_end = a->now;
 	model_touch(a, model);
@@ -121,6 +122,7 @@ void habit_turn(struct model *model, const struct request *request)
 	struct habit *habit = &model->habit;
 	uint32_t place = habit->turns % TURNS_KEPT;
 
+	model->next_depth = 0;
 	habit->turn_key[place] = request->spec.key;
 	habit->turn_conversation[place] = request->spec.conversation;
 	if (++habit->turns == 2 * TURNS_KEPT)

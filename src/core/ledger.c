@@ -46,6 +46,7 @@ static void reweigh(struct arbiter *a, struct instance *instance, const struct a
 	instance->claim = *claim;
 	instance->own = *own;
 	struct amount after = ledger_held_by(instance);
+	instance->held_bytes = amount_total(&after);
 	amount_add(&a->held, &after);
 	amount_add(&a->own, own);
 }
@@ -257,6 +258,12 @@ void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook)
 		outlook->foreign[pool] = a->foreign_least[pool];
 	for (uint32_t view = 0; view < a->machine.views; view++)
 		outlook->view_foreign[view] = 0;
+}
+
+void outlook_empty(const struct arbiter *a, struct outlook *outlook)
+{
+	*outlook = (struct outlook){ 0 };
+	outlook_at_baseline(a, outlook);
 }
 
 int64_t ledger_kept(const struct arbiter *a, uint32_t pool, int64_t permille)

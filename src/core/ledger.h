@@ -69,6 +69,8 @@ void outlook_restore(struct outlook *outlook, const struct instance *instance);
 void outlook_add(struct outlook *outlook, const struct amount *held, const struct amount *sigma);
 /* With the least foreign use ever seen: what can be hoped for. */
 void outlook_at_baseline(const struct arbiter *a, struct outlook *outlook);
+/* ... and with none of ours. */
+void outlook_empty(const struct arbiter *a, struct outlook *outlook);
 
 /*
  * Is there room for `need`? With `sigma` the policy's margin is kept free as

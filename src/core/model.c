@@ -252,6 +252,7 @@ void model_refresh(struct arbiter *a, struct model *model)
 		unlink_stirring(a, model);
 	model->look = 0;
 	model->worth_depth = 0;
+	model->next_depth = 0;
 	model->due_at = model_due(a, model);
 	due_set_model(a, model, model->due_at);
 }

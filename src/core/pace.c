@@ -11,11 +11,6 @@ static const double nobody = 0.1;       /* others that ran meanwhile: less count
 static const double gain_least = 1.02;  /* for one more at once */
 static const double loss_least = 0.95;  /* for one alone instead of two */
 
-double pace_bandwidth(const struct model *model)
-{
-	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
-}
-
 void pace_advance(struct arbiter *a)
 {
 	double since = habit_seconds(a->now - a->paced_at);

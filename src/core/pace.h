@@ -25,7 +25,10 @@ void pace_begin(struct arbiter *a, struct request *request);
 void pace_end(struct arbiter *a, const struct request *request, int64_t tokens, int64_t decode_us);
 
 /* What it takes of the bandwidth while it runs; 1 = all it can get. */
-double pace_bandwidth(const struct model *model);
+static inline double pace_bandwidth(const struct model *model)
+{
+	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
+}
 /* How many models gain by running at once. */
 double pace_most(const struct arbiter *a, uint32_t pool);
 

@@ -133,16 +133,15 @@ bool place_never(const struct arbiter *a, const struct model *model, const struc
 	struct outlook outlook;
 	struct amount lower = least_of(model, need);
 
-	outlook_now(a, &outlook);
-	outlook_at_baseline(a, &outlook);
+	outlook_empty(a, &outlook);
 	SET_MATES(a, model, mate) {
 		struct amount more = model_lower(mate);
 		amount_add(&lower, &more);
 	}
 	INSTANCES_LIVE(a, i) {
 		const struct model *other = model_row(a, i->model);
-		if (other == model || set_mates(model, other) || !model_pinned(other))
-			outlook_remove(&outlook, i);
+		if (model_pinned(other) && other != model && !set_mates(model, other))
+			outlook_restore(&outlook, i);
 	}
 	*out = outlook_weigh(a, &outlook, &lower, NULL);
 	return !out->fits;

@@ -267,11 +267,26 @@ static double first_look(const struct arbiter *a, struct model *model)
 	return age > overdue_s[PRIORITY_INTERACTIVE] ? worth + 1e6 + age : worth;
 }
 
-/* Cold models that somebody waits for, by what loading them would be worth. */
-static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_MAX])
+/* Cold models that somebody waits for, by what loading them would be worth; and what each wants, once asked. */
+struct colds {
+	uint32_t count;
+	struct offer offer[COLD_MAX];
+	struct want want[COLD_MAX];
+};
+
+static const struct want *want_of(const struct arbiter *a, struct colds *cold, uint32_t i)
+{
+	struct model *model = cold->offer[i].model;
+
+	if (!cold->want[i].model)
+		cold->want[i] = place_want(a, model, model_head(a, model));
+	return &cold->want[i];
+}
+
+static void cold_queues(const struct arbiter *a, struct colds *out)
 {
 	struct offer looked[COLD_MAX];
-	uint32_t looks = 0, seen = 0, count = 0;
+	uint32_t looks = 0, seen = 0;
 
 	MODELS_STIRRING(a, model) {
 		if (model->instance || !model->queue.count || !place_wants_load(a, model))
@@ -282,27 +297,31 @@ static uint32_t cold_queues(const struct arbiter *a, struct offer offers[OFFERS_
 		if (++looks == LOOK_MAX)
 			break;
 	}
+	out->count = 0;
 	for (uint32_t i = 0; i < seen; i++) {
 		looked[i].worth = batch_worth_alone(a, looked[i].model, depth_of(seen));
-		offer_put(offers, OFFERS_MAX, &count, &looked[i]);
+		offer_put(out->offer, COLD_MAX, &out->count, &looked[i]);
+		out->want[i].model = NULL;
 	}
-	return count;
 }
 
 /* Turns by who was overdue first: nobody who comes later goes before, whatever his class. */
-static bool plan_overdue(struct arbiter *a, const struct offer *cold, uint32_t count)
+static bool plan_overdue(struct arbiter *a, const struct colds *cold)
 {
 	struct model *latest = NULL;
 	double most = 0;
 
 	if (a->plan_for && a->plan_overdue)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		double late = overdue_for_s(a, cold[i].model, depth_of(count));
+	for (uint32_t i = 0; i < cold->count; i++) {
+		struct model *model = cold->offer[i].model;
+		if (request_waited_s(a, model_head(a, model)) <= overdue_s[PRIORITY_INTERACTIVE])
+			continue; /* nobody waits longer than the first */
+		double late = overdue_for_s(a, model, depth_of(cold->count));
 		if (late <= most)
 			continue;
 		most = late;
-		latest = cold[i].model;
+		latest = model;
 	}
 	if (!latest)
 		return false;
@@ -358,14 +377,14 @@ static bool may_load(const struct model *model, uint32_t loads)
 	return loads == 1 && habit_load_s(model) <= second_load_s;
 }
 
-static bool load_what_fits(struct arbiter *a, const struct offer *cold, uint32_t count)
+static bool load_what_fits(struct arbiter *a, struct colds *cold)
 {
 	struct outlook now, after = after_plan(a);
 	uint32_t loads = loads_in_flight(a);
 
 	outlook_now(a, &now);
-	for (uint32_t i = 0; i < count; i++) {
-		struct model *model = cold[i].model;
+	for (uint32_t i = 0; i < cold->count; i++) {
+		struct model *model = cold->offer[i].model;
 		struct verdict verdict, beside;
 
 		if (model_index(a, model) + 1 == a->plan_for)
@@ -373,79 +392,75 @@ static bool load_what_fits(struct arbiter *a, const struct offer *cold, uint32_t
 		model->wait_reason = may_load(model, loads) ? place_load_gate(a, model) : REASON_LOADING;
 		if (model->wait_reason != REASON_NONE)
 			continue;
-		struct want want = place_want(a, model, model_head(a, model));
-		bool fits = place_admits(a, &want, &now, &verdict);
+		const struct want *want = want_of(a, cold, i);
+		bool fits = place_admits(a, want, &now, &verdict);
 		model->wait_reason = fits ? REASON_LOADING : verdict.binds;
 		model->wait_pool = verdict.pool;
 		if (!fits)
 			continue;
-		if (a->plan_for && !place_admits(a, &want, &after, &beside)) {
+		if (a->plan_for && !place_admits(a, want, &after, &beside)) {
 			model->wait_reason = REASON_ROOM;
 			continue;
 		}
-		place_start_load(a, &want, &verdict);
+		place_start_load(a, want, &verdict);
 		return true;
 	}
 	return false;
 }
 
 /* Of those that can be made room for, the one worth most. */
-static bool plan_best(struct arbiter *a, const struct offer *cold, uint32_t count)
+static bool plan_best(struct arbiter *a, struct colds *cold)
 {
 	struct outlook coming = start_coming(a);
 	struct removal best = { 0 };
-	struct model *chosen = NULL;
+	const struct want *chosen = NULL;
+	struct verdict verdict;
 	double most = 0;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct model *model = cold[i].model;
-		struct want want = place_want(a, model, model_head(a, model));
-		struct verdict verdict;
-		if (place_admits(a, &want, &coming, &verdict))
+	for (uint32_t i = 0; i < cold->count; i++) {
+		struct model *model = cold->offer[i].model;
+		const struct want *want = want_of(a, cold, i);
+		if (place_admits(a, want, &coming, &verdict))
 			continue; /* waits for a load in flight, or for what leaves */
-		if (chosen && cold[i].worth <= most)
+		if (chosen && cold->offer[i].worth <= most)
 			break; /* with nobody's going it would not be worth more */
-		enum relief relief = relief_for(a, &want, &coming);
+		enum relief relief = relief_for(a, want, &coming);
 		if (relief == RELIEF_DONE)
 			return true;
 		if (relief == RELIEF_WAIT)
 			continue;
-		struct removal removal = regret_choose(a, &want, &coming, REMOVE_IDLE);
+		struct removal removal = regret_choose(a, want, &coming, REMOVE_IDLE);
 		if (!removal.count) {
 			double waited = habit_seconds(model->waits_weight * a->now -
 			                              model->waits_arrival);
-			removal = regret_choose(a, &want, &coming, REMOVE_BUSY);
+			removal = regret_choose(a, want, &coming, REMOVE_BUSY);
 			if (removal.count && waited < worth_busy * removal.regret)
 				continue;
 		}
 		if (!removal.count)
 			continue;
-		double worth = batch_worth(a, model, depth_of(count), &removal);
+		double worth = batch_worth(a, model, depth_of(cold->count), &removal);
 		if (chosen && worth <= most)
 			continue;
-		chosen = model;
+		chosen = want;
 		most = worth;
 		best = removal;
 	}
 	if (!chosen)
 		return false;
-	struct want want = place_want(a, chosen, model_head(a, chosen));
-	struct verdict verdict;
-	place_admits(a, &want, &coming, &verdict);
-	begin_plan(a, &want, &best, false, &verdict);
+	place_admits(a, chosen, &coming, &verdict);
+	begin_plan(a, chosen, &best, false, &verdict);
 	return true;
 }
 
-static bool refuse_hopeless(struct arbiter *a, const struct offer *cold, uint32_t count)
+static bool refuse_hopeless(struct arbiter *a, struct colds *cold)
 {
 	struct outlook coming = start_coming(a);
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct model *model = cold[i].model;
-		struct want want = place_want(a, model, model_head(a, model));
+	for (uint32_t i = 0; i < cold->count; i++) {
+		const struct want *want = want_of(a, cold, i);
 		struct verdict verdict;
-		if (!place_admits(a, &want, &coming, &verdict) &&
-		    place_refuse_hopeless(a, &want, &coming))
+		if (!place_admits(a, want, &coming, &verdict) && place_refuse_hopeless(a, want, &coming))
 			return true;
 	}
 	return false;
@@ -453,16 +468,16 @@ static bool refuse_hopeless(struct arbiter *a, const struct offer *cold, uint32_
 
 static bool consider(struct arbiter *a)
 {
-	struct offer cold[OFFERS_MAX];
-	uint32_t count = cold_queues(a, cold);
+	struct colds cold;
 
-	if (!count || a->shutdown || !a->machine_known)
+	if (!a->waits_weight || a->shutdown || !a->machine_known)
 		return false;
-	if (plan_overdue(a, cold, count) || load_what_fits(a, cold, count))
+	cold_queues(a, &cold);
+	if (plan_overdue(a, &cold) || load_what_fits(a, &cold))
 		return true;
 	if (a->plan_for || loads_in_flight(a) || a->pressure != PRESSURE_NONE || a->measuring)
 		return false;
-	return plan_best(a, cold, count) || refuse_hopeless(a, cold, count);
+	return plan_best(a, &cold) || refuse_hopeless(a, &cold);
 }
 
 /* Nobody waits: models that are to be resident come back. */

@@ -90,59 +90,68 @@ static bool may_go(const struct arbiter *a, const struct want *want, const struc
 {
 	const struct model *model = model_row(a, instance->model);
 	bool ready = instance->state == INSTANCE_READY;
-	bool unasked_load = instance->state == INSTANCE_LOADING && !model->queue.count;
 	bool busy = instance_busy(instance) || model->queue.count;
-	/* Who loads alone to be measured does so without his mates, too. */
-	bool mate = !want->measures && set_mates(model, want->model);
 
-	if (model == want->model || model_pinned(model) || !(ready || unasked_load) ||
-	    instance->clearing || model->spec.flags & MODEL_RESERVATION || mate)
+	if (!ready && (instance->state != INSTANCE_LOADING || model->queue.count))
+		return false;
+	if (ready && busy && (kind == REMOVE_IDLE || a->now < instance->drain_not_before ||
+	                      (!instance->served && model->queue.count)))
+		return false;
+	/* Who loads alone to be measured does so without his mates, too. */
+	if (model == want->model || instance->clearing || model_is_reservation(model) || model_pinned(model) ||
+	    (!want->measures && set_mates(model, want->model)))
 		return false;
 	if (!ready || !busy)
 		return true;
-	if (kind == REMOVE_IDLE || a->now < instance->drain_not_before)
-		return false;
-	if (!instance->served && model->queue.count)
-		return false;
 	int64_t residence = (int64_t)(2e6 * habit_load_s(model));
 	residence = residence > RESIDENCE_US ? residence : RESIDENCE_US;
 	return kind != REMOVE_OVERDUE || a->now - instance->ready_at >= residence;
 }
 
-static void weigh(const struct arbiter *a, const struct want *want, const struct instance *instance,
+/* For whom the others would go, and what that takes. */
+struct beneficiary {
+	const struct want *want;
+	double load_s;
+	double queue_s; /* < 0: not reckoned yet */
+};
+
+static void weigh(const struct arbiter *a, struct beneficiary *b, const struct instance *instance,
                   struct candidate *c)
 {
 	const struct model *model = model_row(a, instance->model);
-	struct amount held = ledger_held_by(instance);
 	double load = habit_load_s(model);
 
-	c->bytes += (double)amount_total(&held);
+	c->bytes += (double)instance->held_bytes;
 	if (!instance_busy(instance) && !model->queue.count) {
 		c->regret += regret_idle(a, model);
 		return;
 	}
+	if (b->queue_s < 0) {
+		b->load_s = habit_load_s(b->want->model);
+		b->queue_s = regret_queue_s(a, b->want->model);
+	}
 	double drain = regret_drain_s(a, instance);
-	double away = drain + habit_load_s(want->model) + regret_queue_s(a, want->model) + load;
+	double away = drain + b->load_s + b->queue_s + load;
 	c->drain_s = drain > c->drain_s ? drain : c->drain_s;
 	c->regret += habit_class_weight(model) * (load + prefill_s(a, model)) +
-	             (double)model->waits_weight * away + drain * (double)want->model->waits_weight;
+	             (double)model->waits_weight * away + drain * (double)b->want->model->waits_weight;
 }
 
 /* Those of its set that are there go with it; the first of them speaks for all. */
-static bool weigh_all(const struct arbiter *a, const struct want *want, struct instance *instance,
+static bool weigh_all(const struct arbiter *a, struct beneficiary *b, struct instance *instance,
                       enum removal_kind kind, struct candidate *c)
 {
 	const struct model *model = model_row(a, instance->model);
 
 	*c = (struct candidate){ .instance = instance };
-	weigh(a, want, instance, c);
+	weigh(a, b, instance, c);
 	SET_MATES(a, model, mate) {
 		const struct instance *other = model_instance(a, mate);
 		if (!other || other->state >= INSTANCE_STOPPING)
 			continue;
-		if (other < instance || !may_go(a, want, other, kind))
+		if (other < instance || !may_go(a, b->want, other, kind))
 			return false;
-		weigh(a, want, other, c);
+		weigh(a, b, other, c);
 	}
 	return true;
 }
@@ -162,11 +171,12 @@ static void with_mates(const struct arbiter *a, struct outlook *outlook, const s
 static uint32_t candidates(const struct arbiter *a, const struct want *want, enum removal_kind kind,
                            struct candidate *out)
 {
+	struct beneficiary b = { .want = want, .queue_s = -1 };
 	uint32_t count = 0;
 
 	INSTANCES_LIVE(a, i) {
 		struct candidate c;
-		if (!may_go(a, want, i, kind) || !weigh_all(a, want, i, kind, &c))
+		if (!may_go(a, want, i, kind) || !weigh_all(a, &b, i, kind, &c))
 			continue;
 		uint32_t at = count < CANDIDATES_MAX ? count++ : CANDIDATES_MAX;
 		while (at > 0 && c.regret * out[at - 1].bytes < out[at - 1].regret * c.bytes) {
@@ -272,12 +282,10 @@ struct instance *regret_cheapest(const struct arbiter *a, const struct model *ex
 		const struct model *model = model_row(a, i->model);
 		bool waits = model->queue.count > 0;
 		if (i->state != INSTANCE_READY || model == except || instance_busy(i) ||
-		    model_pinned(model) || model->spec.flags & MODEL_RESERVATION ||
-		    (waits && !with_queue) || set_holds(a, model, true) ||
-		    (except && set_mates(model, except)))
+		    (waits && (!with_queue || (cheapest && !least_waits))) || model_is_reservation(model) ||
+		    model_pinned(model) || set_holds(a, model, true) || (except && set_mates(model, except)))
 			continue;
-		struct amount held = ledger_held_by(i);
-		double bytes = (double)amount_total(&held);
+		double bytes = (double)i->held_bytes;
 		double regret = regret_idle(a, model) / (bytes > 1 ? bytes : 1);
 		bool better = waits != least_waits ? !waits : regret < least;
 		if (cheapest && !better)

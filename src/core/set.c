@@ -5,11 +5,6 @@
 #include "core/instance.h"
 #include "core/model.h"
 
-struct model *set_next(const struct arbiter *a, const struct model *model)
-{
-	return model_link(a, model->mate);
-}
-
 bool set_mates(const struct model *x, const struct model *y)
 {
 	return x != y && x->mate && y->mate && x->spec.set == y->spec.set;

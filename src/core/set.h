@@ -16,7 +16,10 @@
  */
 
 /* The next of its set; NULL: it is in none, or alone there. */
-struct model *set_next(const struct arbiter *a, const struct model *model);
+static inline struct model *set_next(const struct arbiter *a, const struct model *model)
+{
+	return model_link(a, model->mate);
+}
 #define SET_MATES(a, of, mate)                                                                   \
 	for (struct model *mate = set_next(a, of); mate && mate != (of); mate = set_next(a, mate))
 

@@ -76,20 +76,24 @@ bool start_leaving(const struct arbiter *a)
 	return false;
 }
 
-/* Would one more active model slow all more than it does? */
-static bool is_crowded(const struct arbiter *a, const struct model *model, uint32_t priority)
+/* Would one more active model slow all more than it does? `most`: of its pool, for no interactive one. */
+static bool is_crowded(const struct arbiter *a, const struct model *model, double most, uint32_t priority)
 {
 	double active = a->pace[model->pool].active, bandwidth = pace_bandwidth(model);
 
 	if (active <= 0 || bandwidth <= bandwidth_free || model_is_reservation(model) ||
 	    instance_busy(model_instance(a, model)))
 		return false;
-	double most = pace_most(a, model->pool) + (priority == PRIORITY_INTERACTIVE ? INTERACTIVE_MORE : 0);
-	return active + bandwidth > most;
+	return active + bandwidth > most + (priority == PRIORITY_INTERACTIVE ? INTERACTIVE_MORE : 0);
 }
 
 /* Inside a class whose turn it is, by key and then by conversation; between classes what is worth most. */
-static struct offer best_request(const struct arbiter *a, struct model *model, uint32_t depth)
+static double start_worth(const struct arbiter *a, const struct model *model, const struct request *r)
+{
+	return request_weight(r) / (habit_service_s(model, r) + short_s) + request_waited_s(a, r) / age_s;
+}
+
+static struct offer find_best(const struct arbiter *a, struct model *model, uint32_t depth)
 {
 	struct offer best = { .model = model, .worth = -1 };
 	struct offer of_class[PRIORITY_COUNT] = { 0 };
@@ -101,8 +105,7 @@ static struct offer best_request(const struct arbiter *a, struct model *model, u
 		struct offer *offer = &of_class[r->spec.priority];
 		if (r->spec.kind != REQUEST_INFER)
 			continue;
-		double worth = request_weight(r) / (habit_service_s(model, r) + short_s) +
-		               request_waited_s(a, r) / age_s;
+		double worth = start_worth(a, model, r);
 		if (offer->request && worth <= offer->worth && !lateness[r->spec.priority])
 			continue; /* nobody's turn comes before his */
 		uint32_t late = habit_lateness(model, r);
@@ -115,6 +118,19 @@ static struct offer best_request(const struct arbiter *a, struct model *model, u
 	for (uint32_t class = 0; class < PRIORITY_COUNT; class++)
 		if (of_class[class].request && of_class[class].worth > best.worth)
 			best = of_class[class];
+	return best;
+}
+
+/* All grow older alike, so who is best stays it until the queue, or what is known of the model, changes. */
+static struct offer best_request(const struct arbiter *a, struct model *model, uint32_t depth)
+{
+	if (model->next_depth == depth) {
+		struct request *best = request_link(a, model->next_best);
+		return (struct offer){ model, best, best ? start_worth(a, model, best) : -1 };
+	}
+	struct offer best = find_best(a, model, depth);
+	model->next_depth = depth;
+	model->next_best = best.request ? request_index(a, best.request) + 1 : 0;
 	return best;
 }
 
@@ -183,15 +199,18 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 static uint32_t starts(const struct arbiter *a, struct offer offers[OFFERS_MAX])
 {
 	struct offer looked[TURNS_MAX / TURN_SCAN_LEAST];
+	double most[POOLS_MAX];
 	uint32_t count = 0, seen = 0;
 
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		most[pool] = pace_most(a, pool);
 	/* A first look: the weight and the age of its queue. Whom nobody may join starts nothing. */
 	INSTANCES_LIVE(a, instance) {
 		struct model *model = model_row(a, instance->model);
 		if (instance->state != INSTANCE_READY || !model->queue.count || !instance_has_slot(instance))
 			continue;
 		model->wait_reason = REASON_SLOTS;
-		if (is_crowded(a, model, PRIORITY_INTERACTIVE))
+		if (is_crowded(a, model, most[model->pool], PRIORITY_INTERACTIVE))
 			continue;
 		double age = request_waited_s(a, model_head(a, model));
 		struct offer offer = { .model = model,
@@ -223,7 +242,7 @@ bool start_request(struct arbiter *a)
 		struct want want = place_want(a, model, request);
 		struct verdict verdict;
 
-		if (is_crowded(a, model, request->spec.priority))
+		if (is_crowded(a, model, pace_most(a, model->pool), request->spec.priority))
 			continue;
 		if (fill_s > 0 && backfill * habit_service_s(model, request) > fill_s)
 			continue;

@@ -127,6 +127,7 @@ struct instance {
 	int64_t foreign_at_open[POOLS_MAX];
 	struct amount claim;
 	struct amount own;
+	int64_t held_bytes;     /* the larger of both, over all places */
 	struct amount base;     /* of its claim when ready */
 	struct amount needs;    /* of its running and ending requests */
 	struct amount swing;    /* while they run, beyond base and needs: what was learned; may be negative */
@@ -199,6 +200,8 @@ struct model {
 	uint32_t listed;        /* among all there ever were, those last asked for or served first */
 	uint32_t later, earlier; /* ... index + 1; 0 = none */
 	uint32_t worth_depth;   /* how much of its queue `worth` is of; 0 = to be weighed anew */
+	uint32_t next_best;     /* request index + 1: whose turn it is, of so much of its queue; 0 = to be found anew */
+	uint32_t next_depth;
 	struct chain queue;     /* INFER and LOAD, by arrival */
 	struct chain unloads;   /* UNLOAD and STOP: done when it is gone */
 	int64_t due_at;
