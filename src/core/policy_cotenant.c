@@ -21,7 +21,7 @@
 #include "core/start.h"
 
 enum {
-	LOOK_MAX = 256, /* queues of cold models that are looked at, those that began to wait first */
+	LOOK_MAX = 128, /* queues of cold models that are looked at, those that began to wait first */
 	COLD_MAX = 12,  /* ... that are weighed */
 	JOBS_MAX = 128, /* ... and requests, over all of them */
 };
@@ -289,7 +289,7 @@ static void cold_queues(const struct arbiter *a, struct colds *out)
 	uint32_t looks = 0, seen = 0;
 
 	MODELS_STIRRING(a, model) {
-		if (model->instance || !model->queue.count || !place_wants_load(a, model))
+		if (model->instance || !model->queue.count || model_backing_off(a, model) || model_outside(model))
 			continue;
 		struct offer offer = { .model = model, .worth = first_look(a, model) };
 		if (seen < COLD_MAX || offer.worth > looked[COLD_MAX - 1].worth)
