@@ -182,7 +182,8 @@ double habit_again(double age_s)
 	return decay(age_s > 0 ? age_s / horizon_s : 0);
 }
 
-double habit_wanted(const struct arbiter *a, const struct model *model)
+/* How often it is asked for in the horizon: as it was used to be, or as long as it has not been. */
+static double expected_arrivals(const struct arbiter *a, const struct model *model)
 {
 	const struct habit *habit = &model->habit;
 	double rate = habit->rate;
@@ -193,7 +194,21 @@ double habit_wanted(const struct arbiter *a, const struct model *model)
 	double idle = habit_seconds(a->now - last);
 	if (idle > 1 / rate)
 		rate = 1 / idle;
-	return 1 - decay(rate * horizon_s);
+	return rate * horizon_s;
+}
+
+double habit_wanted(const struct arbiter *a, const struct model *model)
+{
+	double arrivals = expected_arrivals(a, model);
+
+	return arrivals > 0 ? 1 - decay(arrivals) : 0;
+}
+
+double habit_wanted_least(const struct arbiter *a, const struct model *model)
+{
+	double arrivals = expected_arrivals(a, model);
+
+	return arrivals / (1 + arrivals);
 }
 
 /* ---- footprints ---- */

@@ -67,6 +67,8 @@ double habit_service_s(const struct model *model, const struct request *request)
 double habit_class_weight(const struct model *model);
 /* The chance that somebody asks for it within the horizon. */
 double habit_wanted(const struct arbiter *a, const struct model *model);
+/* Never more than that, and quickly known. */
+double habit_wanted_least(const struct arbiter *a, const struct model *model);
 /* The chance that what was last asked for so long ago is asked for again within it. */
 double habit_again(double age_s);
 /* Requests for it in the last hour. */

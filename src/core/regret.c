@@ -30,6 +30,12 @@ double regret_idle(const struct arbiter *a, const struct model *model)
 	return habit_class_weight(model) * habit_wanted(a, model) * again + 1e-4 * load;
 }
 
+/* Never more than that, and quickly known: whoever costs more already need not be weighed. */
+static double regret_least(const struct arbiter *a, const struct model *model)
+{
+	return 0.999 * habit_class_weight(model) * habit_wanted_least(a, model) * habit_load_s(model);
+}
+
 static int64_t whole(double x)
 {
 	return x < 1e15 ? (int64_t)x : INT64_C(1000000000000000);
@@ -282,10 +288,13 @@ struct instance *regret_cheapest(const struct arbiter *a, const struct model *ex
 		const struct model *model = model_row(a, i->model);
 		bool waits = model->queue.count > 0;
 		if (i->state != INSTANCE_READY || model == except || instance_busy(i) ||
-		    (waits && (!with_queue || (cheapest && !least_waits))) || model_is_reservation(model) ||
-		    model_pinned(model) || set_holds(a, model, true) || (except && set_mates(model, except)))
+		    (waits && (!with_queue || (cheapest && !least_waits))) || model_is_reservation(model))
 			continue;
 		double bytes = (double)i->held_bytes;
+		if (cheapest && waits == least_waits && regret_least(a, model) >= least * (bytes > 1 ? bytes : 1))
+			continue;
+		if (model_pinned(model) || set_holds(a, model, true) || (except && set_mates(model, except)))
+			continue;
 		double regret = regret_idle(a, model) / (bytes > 1 ? bytes : 1);
 		bool better = waits != least_waits ? !waits : regret < least;
 		if (cheapest && !better)
