@@ -240,6 +240,8 @@ void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
 /* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
 bool shell_ask_engine(struct shell *shell, const struct action *action);
 /* Of that load, or with NULL of all: soon over, without a word. */
+void shell_open_usage(struct shell *shell); /* what keys used in earlier lives; behind the gateway */
+void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us);
 void shell_open_words(struct shell *shell); /* what engines said in earlier lives; before the arbiter hears of the models */
 void shell_recall_word(struct shell *shell, uint32_t model); /* its row is new */
 void shell_give_up_asking(struct shell *shell, const struct instance_row *row);

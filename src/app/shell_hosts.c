@@ -268,6 +268,7 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.explain = shell_explain,
 		.load_us = load_us,
 		.decision = decision_of,
+		.on_tokens = shell_on_tokens,
 		.picture = picture,
 		.on_call = on_call,
 		.sequence = sequence,

@@ -417,6 +417,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_warm_open(shell);
 	shell_open_learning(shell);
 	shell_open_words(shell);
+	shell_open_usage(shell);
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i, false);

@@ -163,7 +163,7 @@ struct conf_key {
 	int64_t lease_max_permille;
 	int64_t requests_per_min;   /* 0 = unlimited */
 	int64_t parallel;
-	int64_t tokens_per_day;
+	int64_t tokens_per_day;     /* 0 = unlimited */
 };
 
 struct conf_written;            /* how strings with ${env.NAME} stood in the file (conf/written.h) */

@@ -428,7 +428,7 @@ static bool within_quota(struct exchange *exchange)
 	const struct conf_key *key = exchange->key;
 	struct failure failure;
 
-	if (!key || (key->requests_per_min == 0 && key->parallel == 0))
+	if (!key || (key->requests_per_min == 0 && key->parallel == 0 && key->tokens_per_day == 0))
 		return true;
 	if (!quota_take(&exchange->gateway->quotas, key, boot_now_us(), &failure)) {
 		exchange_refuse(exchange, &failure);

@@ -13,6 +13,20 @@
 #include "gateway/eject.h"
 #include "http/url.h"
 
+/* Its key has one less under way, and has used so many tokens. */
+static void end_count(struct exchange *exchange, int64_t tokens)
+{
+	struct gateway *gateway = exchange->gateway;
+	const struct conf_key *key = exchange->key;
+
+	quota_return(&gateway->quotas, key);
+	if (key->tokens_per_day == 0 || tokens == 0)
+		return;
+	int64_t whole_at_us = quota_charge(&gateway->quotas, key, tokens, boot_now_us());
+	if (gateway->host.on_tokens)
+		gateway->host.on_tokens(gateway->host.ctx, key->name, whole_at_us);
+}
+
 static void conclude(struct exchange *exchange, enum fail fail, int status)
 {
 	struct gateway *gateway = exchange->gateway;
@@ -34,8 +48,8 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		.ended_at_us = boot_now_us(),
 		.bytes_in = exchange->intake.length,
 		.bytes_out = exchange->bytes_out,
-		.tokens_in = exchange->reader.tokens_in,
-		.tokens_out = exchange->reader.tokens_out,
+		.tokens_in = stream_reader_tokens_in(&exchange->reader),
+		.tokens_out = stream_reader_tokens_out(&exchange->reader),
 		.prefill_tokens = exchange->reader.prefill_tokens,
 		.prefill_us = exchange->reader.prefill_us,
 		.decode_us = exchange->reader.decode_us,
@@ -50,7 +64,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
 	if (exchange->counted)
-		quota_return(&gateway->quotas, exchange->key);
+		end_count(exchange, end.tokens_in + end.tokens_out);
 	if (exchange->ejects && exchange->dispatched_at_us)
 		eject_after(gateway, exchange->model, exchange->priority);
 	buf_release(&exchange->head);

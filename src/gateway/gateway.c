@@ -191,6 +191,11 @@ void gateway_drain(struct gateway *gateway)
 		client_drain(LIST_ENTRY(node, struct client, node));
 }
 
+void gateway_restore_tokens(struct gateway *gateway, const char *key, int64_t whole_at_us)
+{
+	quota_restore(&gateway->quotas, key, whole_at_us);
+}
+
 void gateway_close_door(struct gateway *gateway)
 {
 	stop_listening(gateway, 1); /* an operator may look on, and the lock on the socket stays ours */

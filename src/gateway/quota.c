@@ -7,6 +7,9 @@
 #include "base/units.h"
 
 #define MINUTE_US (INT64_C(60) * US_PER_S)
+#define DAY_US (INT64_C(86400) * US_PER_S)
+
+enum { RETRY_AFTER_MAX_S = 60 };
 
 struct quota {
 	struct list node;
@@ -14,6 +17,7 @@ struct quota {
 	int64_t live;
 	/* When the burst that was used is whole again: each request moves it by a minute's share. */
 	int64_t whole_at_us;
+	int64_t tokens_whole_at_us; /* the same of a day's tokens */
 };
 
 void quota_init(struct list *quotas)
@@ -44,10 +48,51 @@ static struct quota *find(struct list *quotas, const char *name)
 	return quota;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* How much of a day so many tokens are; at most a year. */
+static int64_t day_share_us(int64_t tokens, int64_t per_day)
+{
+	double share = (double)tokens / (double)per_day * (double)DAY_US;
+	double most = 366.0 * (double)DAY_US;
+
+	return (int64_t)((share < most ? share : most) + 0.5);
+}
+
+/* 0 where a token is left of the day's; else how long until one is. */
+static int64_t tokens_wait_us(const struct quota *quota, int64_t per_day, int64_t now_us)
+{
+	int64_t over_us = later(quota->tokens_whole_at_us, now_us) + day_share_us(1, per_day) - now_us - DAY_US;
+
+	return over_us > 0 ? over_us : 0;
+}
+
+static int retry_after_s(int64_t wait_us)
+{
+	int64_t seconds = (wait_us + US_PER_S - 1) / US_PER_S;
+
+	return seconds < RETRY_AFTER_MAX_S ? (int)seconds : RETRY_AFTER_MAX_S;
+}
+
+static bool refuse_tokens(const struct conf_key *key, int64_t wait_us, struct failure *failure)
+{
+	char wait[UNITS_TEXT];
+
+	failure_set(failure, 429, "key_tokens",
+	            "API key '%s' has used the %lld tokens that it may in a day ('tokens_per_day'); they come back "
+	            "evenly, the first in %s",
+	            key->name, (long long)key->tokens_per_day, units_duration(wait, wait_us));
+	failure->retry_after_s = retry_after_s(wait_us);
+	return false;
+}
+
 /* 0 where one more is within the minute's number; else how long until it is. */
 static int64_t wait_us(const struct quota *quota, int64_t per_min, int64_t now_us)
 {
-	int64_t from_us = quota->whole_at_us > now_us ? quota->whole_at_us : now_us;
+	int64_t from_us = later(quota->whole_at_us, now_us);
 	int64_t over_us = from_us + MINUTE_US / per_min - now_us - MINUTE_US;
 
 	return over_us > 0 ? over_us : 0;
@@ -70,13 +115,14 @@ bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us,
 		failure_set(failure, 429, "key_rate",
 		            "API key '%s' may send %lld requests a minute ('requests_per_min')", key->name,
 		            (long long)key->requests_per_min);
-		failure->retry_after_s = (int)((wait + US_PER_S - 1) / US_PER_S);
+		failure->retry_after_s = retry_after_s(wait);
 		return false;
 	}
-	if (key->requests_per_min > 0) {
-		int64_t from_us = quota->whole_at_us > now_us ? quota->whole_at_us : now_us;
-		quota->whole_at_us = from_us + MINUTE_US / key->requests_per_min;
-	}
+	int64_t tokens_wait = key->tokens_per_day > 0 ? tokens_wait_us(quota, key->tokens_per_day, now_us) : 0;
+	if (tokens_wait > 0)
+		return refuse_tokens(key, tokens_wait, failure);
+	if (key->requests_per_min > 0)
+		quota->whole_at_us = later(quota->whole_at_us, now_us) + MINUTE_US / key->requests_per_min;
 	quota->live++;
 	return true;
 }
@@ -84,4 +130,18 @@ bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us,
 void quota_return(struct list *quotas, const struct conf_key *key)
 {
 	find(quotas, key->name)->live--;
+}
+
+int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us)
+{
+	struct quota *quota = find(quotas, key->name);
+
+	quota->tokens_whole_at_us =
+		later(quota->tokens_whole_at_us, now_us) + day_share_us(tokens, key->tokens_per_day);
+	return quota->tokens_whole_at_us;
+}
+
+void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us)
+{
+	find(quotas, key)->tokens_whole_at_us = whole_at_us;
 }

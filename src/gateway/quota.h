@@ -9,10 +9,12 @@
 #include "gateway/failure.h"
 
 /*
- * quota - how much an API key may ask for: requests a minute, and at once.
+ * quota - how much an API key may ask for: requests a minute and at once, tokens a day.
  *
- * By the key's name, so that a reload forgives nothing. A minute's requests may
- * come in one burst and then come back evenly. Requests for models count, looks
+ * By the key's name, so that a reload forgives nothing. A minute's requests, and
+ * a day's tokens, may be used in one burst and then come back evenly. What a
+ * request takes is known when it is over: the one that uses up the last token
+ * may use more, and the key waits the longer. Requests for models count, looks
  * and our own endpoints do not.
  */
 void quota_init(struct list *quotas);
@@ -21,5 +23,10 @@ void quota_release(struct list *quotas);
 /* One more request of the key, until quota_return(). False: `failure` says what it exceeds; nothing was taken. */
 bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us, struct failure *failure);
 void quota_return(struct list *quotas, const struct conf_key *key);
+
+/* The key, which has `tokens_per_day`, used some. Returns when it has all of a day's again. */
+int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us);
+/* ... and takes that back in a later life. */
+void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us);
 
 #endif

@@ -105,7 +105,7 @@ enum {
 	IN_FRACTION,
 };
 
-enum { TOKENS_IN = 1, TOKENS_OUT, PREFILL_TOKENS, PREFILL_MS, DECODE_MS };
+enum { TOKENS_IN = 1, TOKENS_OUT, PREFILL_TOKENS, CACHED_TOKENS, DECODE_TOKENS, PREFILL_MS, DECODE_MS };
 
 #define KEY(literal) { "" literal, sizeof(literal) - 1 }
 static const struct {
@@ -121,10 +121,12 @@ static const struct {
 	{ KEY("tokens_evaluated"), TOKENS_IN }, /* llama-server's own */
 	{ KEY("tokens_predicted"), TOKENS_OUT },
 	{ KEY("prompt_n"), PREFILL_TOKENS },
+	{ KEY("cache_n"), CACHED_TOKENS },
+	{ KEY("predicted_n"), DECODE_TOKENS },
 	{ KEY("prompt_ms"), PREFILL_MS },
 	{ KEY("predicted_ms"), DECODE_MS },
 };
-enum { KEY_LEAST = sizeof("prompt_n") - 1, KEY_MOST = sizeof("completion_tokens") - 1 };
+enum { KEY_LEAST = sizeof("cache_n") - 1, KEY_MOST = sizeof("completion_tokens") - 1 };
 #undef KEY
 
 void stream_reader_init(struct stream_reader *reader, enum stream_form form)
@@ -164,6 +166,12 @@ static void number_ended(struct stream_reader *reader)
 		break;
 	case PREFILL_TOKENS:
 		reader->prefill_tokens = reader->number;
+		break;
+	case CACHED_TOKENS:
+		reader->cached_tokens = reader->number;
+		break;
+	case DECODE_TOKENS:
+		reader->decode_tokens = reader->number;
 		break;
 	case PREFILL_MS:
 		reader->prefill_us = as_us(reader);
@@ -331,4 +339,15 @@ bool stream_reader_between_events(const struct stream_reader *reader)
 	/* An empty line; a line may end in LF, CRLF or CR. */
 	bool is_lf = last[2] == '\n' && (last[1] == '\n' || (last[1] == '\r' && last[0] == '\n'));
 	return is_lf || (last[2] == '\r' && last[1] == '\r');
+}
+
+/* A stream tells its usage only where the client asked for it; llama-server's timings stand there anyway. */
+int64_t stream_reader_tokens_in(const struct stream_reader *reader)
+{
+	return reader->tokens_in ? reader->tokens_in : reader->prefill_tokens + reader->cached_tokens;
+}
+
+int64_t stream_reader_tokens_out(const struct stream_reader *reader)
+{
+	return reader->tokens_out ? reader->tokens_out : reader->decode_tokens;
 }

@@ -43,6 +43,7 @@ struct stream_reader {
 	/* Named last by the engine; 0 where not seen. */
 	int64_t tokens_in, tokens_out;
 	int64_t prefill_tokens, prefill_us, decode_us; /* llama-server's timings */
+	int64_t cached_tokens, decode_tokens;          /* ... of the prompt not computed again; of the answer */
 	/* private */
 	enum stream_form form;
 	char last[3]; /* bytes, the newest at [2] */
@@ -58,6 +59,9 @@ struct stream_reader {
 void stream_reader_init(struct stream_reader *reader, enum stream_form form);
 /* Body bytes as they pass, of any form; a plain JSON answer too, for its counts. */
 void stream_reader_feed(struct stream_reader *reader, struct str bytes);
+/* What the request took: of its prompt and of its answer, by the usage that was told, else by the timings. */
+int64_t stream_reader_tokens_in(const struct stream_reader *reader);
+int64_t stream_reader_tokens_out(const struct stream_reader *reader);
 /* True before the first byte and behind each whole event; with STREAM_NONE there is none. */
 bool stream_reader_between_events(const struct stream_reader *reader);
 

@@ -252,3 +252,24 @@ def test_a_key_for_some_models_reads_no_other_s_name(start):
         seen += events.readline()
     assert b"hidden" not in seen
     follower.close()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_key_may_use_so_many_tokens_a_day(start, stream):
+    keys = [{"key": "k", "name": "k", "tokens_per_day": 100}, {"key": "o", "name": "o"}]
+    daemon = start({"a": real("tiny.gguf")}, api_keys=keys)
+
+    def used(daemon):
+        rows = [row for row in daemon.get("/api/v1/requests")["requests"] if row["key"] == "k" and row["outcome"] == "ok"]
+        return sum(row["tokens_in"] + row["tokens_out"] for row in rows)
+    for _ in range(20):
+        answer = chat(daemon, "a", 30, headers=bearer("k"), stream=stream)
+        if answer.status != 200:
+            break
+    assert (answer.status, answer.error["code"]) == (429, "key_tokens"), answer
+    assert used(daemon) >= 100 and 1 <= int(answer.headers["Retry-After"]) <= 60
+    assert chat(daemon, "a", 1, headers=bearer("o")).status == 200, "the other key has no such limit"
+    assert daemon.stop() == 0
+    again = start({"a": real("tiny.gguf")}, api_keys=keys, folder=daemon.folder)
+    answer = chat(again, "a", 1, headers=bearer("k"))
+    assert (answer.status, answer.error["code"]) == (429, "key_tokens"), "a restart forgives nothing"

@@ -368,7 +368,6 @@ static const struct bad bad_files[] = {
 	  "2:47: error: models.m.slots: whisper-server computes one request at a time; try: slots: 1" },
 	{ "api_keys: [{key: k, name: n, requests_per_min: 5, parallel: 1, tokens_per_day: 9, "
 	  "lease_max: 10%}]\n" MODEL,
-	  "1:64: error: api_keys[0].tokens_per_day: not built yet in this version; try: remove it\n"
 	  "1:83: error: api_keys[0].lease_max: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {}\n",

@@ -37,6 +37,7 @@ static const struct {
 	{ 415, "unsupported_media_type", "Commands take application/json." },
 	{ 429, "key_parallel", "The key has as many requests under way as its `parallel` allows." },
 	{ 429, "key_rate", "The key has sent more than its `requests_per_min`; Retry-After says when one more may come." },
+	{ 429, "key_tokens", "The key has used its `tokens_per_day`; the text says when the first come back." },
 	{ 429, "too_many_followers", "So many follow events or logs already." },
 	{ 502, "engine_error", "The engine answered a stream's request with something that is none, after waiting had begun." },
 	{ 503, "bodies_full", "Waiting bodies take all that `bodies` allows." },

@@ -65,11 +65,49 @@ static void so_many_at_once(void **state)
 	quota_release(&quotas);
 }
 
+static bool take_at(struct list *quotas, const struct conf_key *key, int64_t s, struct failure *failure)
+{
+	return take(quotas, key, s * 1000, failure);
+}
+
+static void a_day_s_tokens(void **state)
+{
+	struct conf_key key = { .name = name, .tokens_per_day = 86400 }; /* one a second */
+	struct failure failure;
+	struct list quotas, later_life;
+	int64_t now_us = 1000000000;
+	(void)state;
+
+	quota_init(&quotas);
+	assert_true(take_at(&quotas, &key, 0, &failure));
+	quota_charge(&quotas, &key, 86399, now_us);
+	assert_true(take_at(&quotas, &key, 0, &failure)); /* one is left */
+	int64_t whole_at_us = quota_charge(&quotas, &key, 11, now_us);
+	assert_int_equal(whole_at_us, now_us + 86410 * US_PER_S);
+	assert_false(take_at(&quotas, &key, 0, &failure));
+	assert_int_equal(failure.status, 429);
+	assert_string_equal(failure.code, "key_tokens");
+	assert_int_equal(failure.retry_after_s, 11);
+	assert_non_null(strstr(failure.text, "'laptop' has used the 86400 tokens"));
+	assert_non_null(strstr(failure.text, "the first in 11.0 s"));
+	assert_false(take_at(&quotas, &key, 10, &failure));
+	assert_true(take_at(&quotas, &key, 11, &failure));
+	/* The next life takes it up where it was. */
+	quota_init(&later_life);
+	quota_restore(&later_life, name, whole_at_us + 3600 * US_PER_S);
+	assert_false(take_at(&later_life, &key, 20, &failure));
+	assert_int_equal(failure.retry_after_s, 60); /* an hour: but a client asks again sooner than that */
+	assert_true(take_at(&later_life, &key, 3700, &failure));
+	quota_release(&quotas);
+	quota_release(&later_life);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_burst_and_then_evenly),
 		cmocka_unit_test(so_many_at_once),
+		cmocka_unit_test(a_day_s_tokens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
