@@ -86,7 +86,8 @@ static int run_one(const struct sim_order *order, const struct scene *scene, boo
 		if (results[i].unfinished && results[i].invariant_violations)
 			code = say_broken(order, results[i].seed, "some requests never had an end");
 		else if (results[i].invariant_violations)
-			code = say_broken(order, results[i].seed, "a rule was broken, or somebody waited beyond the bound");
+			code = say_broken(order, results[i].seed,
+			                  "a rule was broken, or somebody waited beyond the bound");
 	free(results);
 	return code;
 }

@@ -509,6 +509,38 @@ void stage_init(struct stage *stage, const struct scene *scene, const struct sta
 	}
 }
 
+/* A line of the other stage, its requests taken over. */
+static void copy_line(struct stage *to, const struct stage *from, const struct stage_line *line,
+                      struct stage_line *out)
+{
+	*out = (struct stage_line){ 0 };
+	for (uint32_t i = 0; i < line->count; i++) {
+		to->request[to->requests] = from->request[line->item[i]];
+		line_insert(out, i, to->requests++);
+	}
+}
+
+void stage_copy(struct stage *to, const struct stage *from, const struct scene *scene,
+                const struct stage_player *player)
+{
+	*to = *from;
+	to->scene = scene;
+	to->player = *player;
+	to->next_tick = from->now + scene->tick_s;
+	to->requests = 0;
+	to->requests_room = from->open + 64;
+	to->request = xmalloc(to->requests_room * sizeof(*to->request));
+	to->follows_room = from->follows + 64;
+	to->follow = xmalloc(to->follows_room * sizeof(*to->follow));
+	if (from->follows)
+		memcpy(to->follow, from->follow, from->follows * sizeof(*to->follow));
+	for (uint32_t m = 0; m < to->models; m++) {
+		to->model[m].is = &scene->model[m];
+		copy_line(to, from, &from->model[m].queue, &to->model[m].queue);
+		copy_line(to, from, &from->model[m].running, &to->model[m].running);
+	}
+}
+
 void stage_free(struct stage *stage)
 {
 	for (uint32_t m = 0; m < stage->models; m++) {

@@ -14,6 +14,10 @@ void stage_drift(struct stage *stage);
 /* Files beyond the free memory leave the page cache. */
 void stage_trim(struct stage *stage);
 
+/* As it stands now, with those requests alone that wait or run, under another scene and player. stage_free() it. */
+void stage_copy(struct stage *to, const struct stage *from, const struct scene *scene,
+                const struct stage_player *player);
+
 void stage_hear(struct stage *stage, enum stage_news news, uint32_t index);
 /* It is COLD at once; its requests wait again, or have failed where that happened too often. */
 void stage_kill(struct stage *stage, uint32_t model);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "core/arbiter.h"
+#include "sim/clairvoyant.h"
 #include "sim/liveness.h"
 
 static const struct {
@@ -19,6 +20,7 @@ static const struct {
 	{ "cost-benefit", 0, cost_benefit_decide },
 	{ "lru", 0, lru_decide },
 	{ "one-at-a-time", 0, one_at_a_time_decide },
+	{ "clairvoyant", 0, NULL },
 };
 
 enum { POLICIES = sizeof(policies) / sizeof(policies[0]) };
@@ -218,6 +220,14 @@ static void run_earlier(const struct scene *scene, uint32_t policy, struct study
 	play(scene, (struct stage_player){ &state, earlier_hear, policies[policy].decide }, out);
 }
 
+static void run_clairvoyant(const struct scene *scene, struct study_result *out)
+{
+	struct clairvoyant *clairvoyant = clairvoyant_new();
+
+	play(scene, clairvoyant_player(clairvoyant), out);
+	clairvoyant_free(clairvoyant);
+}
+
 bool study_run(const struct scene *scene, const char *policy, struct study_result *out)
 {
 	for (uint32_t i = 0; i < POLICIES; i++) {
@@ -225,6 +235,8 @@ bool study_run(const struct scene *scene, const char *policy, struct study_resul
 			continue;
 		if (policies[i].decide)
 			run_earlier(scene, i, out);
+		else if (i > 0)
+			run_clairvoyant(scene, out);
 		else
 			run_arbiter(scene, out);
 		return true;

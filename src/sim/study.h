@@ -8,7 +8,7 @@
  *
  * The earlier policies stand here as the study defines them; they see estimates
  * and measured memory and know nothing of the arbiter. `cotenant` is the arbiter
- * itself, driven event by event.
+ * itself, driven event by event; `clairvoyant` knows the future (clairvoyant.h).
  */
 struct study_model {
 	double wait_mean_s, response_mean_s;

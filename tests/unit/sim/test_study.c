@@ -125,6 +125,29 @@ static void test_drawn_worlds_are_of_the_studys_kind(void **state)
 	assert_true(threshold > lru && threshold < 5.0); /* 3.18 */
 }
 
+/* Who knows what comes waits less; looking ahead changes nothing in the world itself. */
+static void test_who_knows_the_future_waits_less(void **state)
+{
+	double lru = 0, knowing = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct study_result one, other, again;
+		struct scene scene;
+		assert_true(scene_draw(&scene, "cat96", seed, 1, 2));
+		assert_true(study_run(&scene, "lru", &one));
+		assert_true(study_run(&scene, "clairvoyant", &other));
+		assert_true(study_run(&scene, "clairvoyant", &again));
+		assert_int_equal(one.requests, other.requests);
+		assert_int_equal(other.requests, other.finished);
+		assert_memory_equal(&other, &again, sizeof(other));
+		lru += one.wait_mean_s;
+		knowing += other.wait_mean_s;
+		scene_free(&scene);
+	}
+	assert_true(knowing < 0.8 * lru);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +156,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_world_is_refused),
 		cmocka_unit_test(test_a_recorded_load_is_played),
 		cmocka_unit_test(test_drawn_worlds_are_of_the_studys_kind),
+		cmocka_unit_test(test_who_knows_the_future_waits_less),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
