@@ -102,6 +102,8 @@ struct api_host {
 	const char *(*not_lazy)(void *ctx, uint32_t model);
 	/* Its file or its engine is another one than what runs, and what that means; "" = no. May be NULL. */
 	const char *(*replaced)(void *ctx, uint32_t model);
+	/* Optional. Of a model whose context is elastic the largest that could be granted now; 0 = it is not. */
+	int64_t (*context_now)(void *ctx, uint32_t model);
 	/* Optional. What is wrong with the model's file or program, so that it cannot be loaded as it is; "" = nothing. */
 	const char *(*fault)(void *ctx, uint32_t model);
 	/* Optional. Those that engines hold, then those in files. */

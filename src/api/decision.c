@@ -35,6 +35,10 @@ static void add_numbers(const struct decision *d, json_t *json)
 	add_ms(json, "prefill_ms", d->prefill_us);
 	json_object_set_new(json, "asked", json_integer(d->asked));
 	json_object_set_new(json, "asked_for", json_integer(d->asked_for));
+	if (d->context_tokens || d->context_was) {
+		json_object_set_new(json, "context", json_integer(d->context_tokens));
+		json_object_set_new(json, "context_was", json_integer(d->context_was));
+	}
 	json_object_set_new(json, "queued", json_integer(d->queued));
 	json_object_set_new(json, "running", json_integer(d->running));
 }

@@ -111,18 +111,24 @@ static void put_machine(struct page *page)
 
 /* ---- models ---- */
 
-static void put_model_gauge(struct page *page, const char *name, const char *help,
-                            int64_t (*value)(const struct model_view *model))
+static void put_of_models(struct page *page, const char *name, enum metric_type type, const char *help,
+                          int64_t (*value)(const struct model_view *model))
 {
 	struct model_view model;
 
-	metric_head(&page->out, name, METRIC_GAUGE, help);
+	metric_head(&page->out, name, type, help);
 	for (uint32_t i = 0; i < arbiter_models(page->arbiter); i++) {
 		if (!arbiter_model(page->arbiter, i, &model) || !api_may_see(page->api, page->call, i))
 			continue;
 		const struct label labels[] = { { "model", model.spec->name }, { 0 } };
 		metric_int(&page->out, name, labels, value(&model));
 	}
+}
+
+static void put_model_gauge(struct page *page, const char *name, const char *help,
+                            int64_t (*value)(const struct model_view *model))
+{
+	put_of_models(page, name, METRIC_GAUGE, help, value);
 }
 
 static int64_t model_claim(const struct model_view *model)
@@ -150,6 +156,21 @@ static int64_t model_resident(const struct model_view *model)
 	return model->state == MODEL_IDLE || model->state == MODEL_BUSY || model->state == MODEL_DRAINING;
 }
 
+static int64_t model_growths(const struct model_view *model)
+{
+	return (int64_t)model->growths;
+}
+
+static int64_t model_growths_ms(const struct model_view *model)
+{
+	return model->growths_us / US_PER_MS;
+}
+
+static int64_t model_context(const struct model_view *model)
+{
+	return model->context_tokens ? model->context_tokens : model->spec->context_tokens;
+}
+
 static void put_model_states(struct page *page)
 {
 	struct model_view model;
@@ -174,6 +195,11 @@ static void put_models(struct page *page)
 	                model_measured);
 	put_model_gauge(page, "cotenant_model_queue_length", "Requests that wait for it.", model_queue);
 	put_model_gauge(page, "cotenant_model_running", "Requests that run on it.", model_running);
+	put_model_gauge(page, "cotenant_model_context_tokens", "Its context, for each conversation.", model_context);
+	put_of_models(page, "cotenant_model_growths_total", METRIC_COUNTER,
+	              "Times that its context, or what its conversations hold, grew.", model_growths);
+	put_of_models(page, "cotenant_model_growth_milliseconds_total", METRIC_COUNTER,
+	              "What starting it anew with a larger context took.", model_growths_ms);
 }
 
 /* ---- requests ---- */

@@ -44,6 +44,7 @@ static const char *because(uint32_t reason)
 		[REASON_SLOW] = "because its load took too long",
 		[REASON_ALONE] = "alone, into the spread that is kept free",
 		[REASON_SET] = "with its set",
+		[REASON_CONTEXT] = "to give it a larger context",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : "";
 }
@@ -68,6 +69,7 @@ static const char *waits_for(uint32_t reason)
 		[REASON_STALLED] = "an engine that makes no progress",
 		[REASON_SLOW] = "a load that takes too long",
 		[REASON_ALONE] = "the others to go",
+		[REASON_CONTEXT] = "its larger context",
 		[REASON_SHUTDOWN] = "the daemon, which goes down",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : NULL;
@@ -132,9 +134,16 @@ static void put_queue(const struct decision *d, struct buf *out)
 static void put_ready(const struct decision *d, const char *model, struct buf *out)
 {
 	buf_printf(out, "%s is ready", model);
+	if (d->reason == REASON_CONTEXT)
+		buf_printf(out, " with a context of %u tokens", d->context_tokens);
 	if (d->load_us > 0) {
 		buf_printf(out, " after ");
 		put_time(out, d->load_us);
+	}
+	if (d->reason == REASON_CONTEXT) {
+		buf_printf(out, ", ");
+		put_time(out, d->wait_us);
+		buf_printf(out, " since that was decided");
 	}
 	if (d->need_bytes > 0) {
 		buf_printf(out, ", claims ");
@@ -297,8 +306,6 @@ static const char *phrase_before(enum decision_kind kind)
 	static const char *const texts[DECISION_KIND_COUNT] = {
 		[DECISION_LOAD] = "loading ",
 		[DECISION_UNLOAD] = "unloading ",
-		[DECISION_GROW] = "growing the context of ",
-		[DECISION_SHRINK] = "giving up idle conversations of ",
 		[DECISION_WARM] = "warming the file of ",
 	};
 	return texts[kind] ? texts[kind] : "";
@@ -392,10 +399,22 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 	case DECISION_EMERGENCY:
 		put_emergency(d, model, out);
 		return;
+	case DECISION_GROW:
+		buf_printf(out, "growing the context of %s from %u to %u tokens", model, d->context_was,
+		           d->context_tokens);
+		put_because(d, out);
+		put_numbers(d, out);
+		return;
+	case DECISION_SHRINK:
+		if (d->context_was)
+			buf_printf(out, "taking the context of %s back from %u tokens", model, d->context_was);
+		else
+			buf_printf(out, "giving up idle conversations of %s", model);
+		put_because(d, out);
+		put_numbers(d, out);
+		return;
 	case DECISION_LOAD:
 	case DECISION_UNLOAD:
-	case DECISION_GROW:
-	case DECISION_SHRINK:
 	case DECISION_WARM:
 		buf_printf(out, "%s%s", phrase_before(kind), model);
 		put_because(d, out);

@@ -80,12 +80,10 @@ static void set_bytes(struct amount *amount, int64_t all_bytes, int64_t device_b
 	amount->bytes[0][USE_GPU] = device_bytes;
 }
 
-static void fill_from_conf(const struct conf_model *model, const struct catalogue_ground *ground,
-                           struct model_spec *spec)
+static void fill_from_conf(const struct conf_model *model, struct model_spec *spec)
 {
 	str_copy(spec->name, sizeof(spec->name), str_from(model->name));
 	spec->file_key = catalogue_file_key(model);
-	spec->build_key = catalogue_build_key(model, ground);
 	spec->present = 1;
 	spec->flags = (model->pin ? MODEL_PINNED : 0) | (model->preload ? MODEL_PRELOAD : 0) |
 	              (model->autoload ? MODEL_AUTOLOAD : 0);
@@ -230,22 +228,47 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	set_bytes(&spec->lower, e->lower_bytes, device.lower_bytes);
 }
 
-static void note_formula(const struct conf_model *model, const struct catalogue_ground *ground,
-                         struct catalogue_row *row)
+/* What was measured with some layers off the device holds for as many. */
+static uint64_t split_key(const struct catalogue_row *row)
+{
+	return (uint64_t)row->estimate.host_layers << 40;
+}
+
+/* What was measured holds for an engine started this way. */
+static void set_build_key(struct catalogue_row *row)
+{
+	const struct elastic *elastic = &row->elastic;
+
+	row->spec.build_key = row->launch_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
+	if (elastic->count)
+		row->spec.build_key ^= (uint64_t)elastic->step[elastic->now].context * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void note_formula(struct catalogue_row *row)
 {
 	const struct estimate *e = &row->estimate;
 	int64_t compute = e->device.compute_bytes + e->host.compute_bytes;
 
-	row->keys = (struct correction_keys){
-		.build = engine_key(model, ground),
-		.model = row->spec.file_key,
-		.params = row->spec.build_key ^ (uint64_t)row->spec.context_tokens << 32,
-	};
+	row->keys.model = row->spec.file_key;
+	row->keys.params = row->spec.build_key ^ (uint64_t)row->spec.context_tokens << 32;
 	row->formula = (struct formula_parts){
 		.fixed_bytes = e->base_bytes - compute,
 		.compute_bytes = compute,
 		.on_device = e->device.total_bytes > 0,
 	};
+}
+
+static void add_corrected(struct catalogue_row *row)
+{
+	struct estimate *e = &row->estimate;
+	int64_t added = row->corrected_bytes;
+
+	e->base_bytes += added;
+	e->steady_bytes += added;
+	e->peak_bytes += added > 0 ? added : 0;
+	struct footprint *pool = row->formula.on_device ? &e->device : &e->host;
+	pool->overhead_bytes += added;
+	pool->total_bytes += added;
 }
 
 void catalogue_correct(struct catalogue_row *row, const struct correction *correction)
@@ -256,12 +279,8 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 	if (correction->source == CORRECTION_NONE || e->source == ESTIMATE_DECLARED)
 		return;
 	e->source = correction->source == CORRECTION_MEMO ? ESTIMATE_MEMO : ESTIMATE_LEARNED;
-	e->base_bytes += added;
-	e->steady_bytes += added;
-	e->peak_bytes += added > 0 ? added : 0;
-	struct footprint *pool = row->formula.on_device ? &e->device : &e->host;
-	pool->overhead_bytes += added;
-	pool->total_bytes += added;
+	row->corrected_bytes = added;
+	add_corrected(row);
 	if (e->upper_bytes < correction->upper99_bytes)
 		e->upper_bytes = correction->upper99_bytes;
 	if (correction->is_conformal)
@@ -310,12 +329,6 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
 	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
 }
 
-/* What was measured with some layers off the device holds for as many. */
-static uint64_t split_key(const struct catalogue_row *row)
-{
-	return (uint64_t)row->estimate.host_layers << 40;
-}
-
 static void use_kv(const struct conf_model *model, int64_t context, struct catalogue_row *row)
 {
 	if (row->estimate.per_request_bytes <= 0)
@@ -324,7 +337,62 @@ static void use_kv(const struct conf_model *model, int64_t context, struct catal
 		return;
 	kv_shape_of(model, &row->estimate, context, &row->kv);
 	row->spec.flags |= MODEL_LAZY;
-	row->spec.build_key ^= MODEL_LAZY; /* what was measured holds for an engine started this way */
+}
+
+/* As large a context as that, and what else is then chosen for its start. */
+static int estimate_with(const struct sizing *sizing, int64_t context, struct estimate *out, struct err *err)
+{
+	struct sizing with = *sizing;
+
+	with.choice.context = context;
+	with.choice.ubatch = with.choice.host_layers = 0;
+	int code = engine_estimate(with.model, &with.choice, out, err);
+	if (code < 0)
+		return code;
+	try_smaller_batches(&with, out);
+	try_fewer_layers(&with, out);
+	return 0;
+}
+
+/* Each context that it may be started with, from the largest that was found to fit down to the floor. */
+static void use_elastic(const struct sizing *sizing, struct catalogue_row *row)
+{
+	struct elastic *elastic = &row->elastic;
+	int64_t most = sizing->choice.context, contexts[ELASTIC_MOST];
+	struct estimate e = row->estimate;
+	struct err err;
+
+	if (row->lazy || row->untried || !elastic_applies(sizing->model) || e.is_encoder || e.device.kv_bytes + e.host.kv_bytes == 0)
+		return;
+	uint32_t count = elastic_contexts(sizing->model, most, contexts);
+	for (uint32_t i = 0; i < count; i++) {
+		if (estimate_with(sizing, contexts[i], &e, &err) < 0)
+			return;
+		elastic_keep(&elastic->step[i], contexts[i], &e);
+	}
+	elastic->count = count;
+	if (count == 0)
+		return;
+	kv_shape_of(sizing->model, &row->estimate, most, &row->kv);
+	row->kv.full_bytes = row->kv.token_bytes * most;
+	elastic_use(&elastic->step[0], &row->estimate);
+}
+
+void catalogue_choose(struct catalogue_row *row, uint32_t step)
+{
+	struct elastic *elastic = &row->elastic;
+
+	elastic->chosen = true;
+	if (step >= elastic->count || step == elastic->now)
+		return;
+	elastic->now = step;
+	elastic_use(&elastic->step[step], &row->estimate);
+	use_estimate(row, elastic->step[step].context);
+	set_build_key(row);
+	note_formula(row);
+	add_corrected(row);
+	use_estimate(row, elastic->step[step].context);
+	row->asked = false; /* what its engine said was said of another context */
 }
 
 static void use_declared(struct catalogue_row *row, int64_t bytes)
@@ -378,12 +446,14 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	};
 
 	memset(row, 0, sizeof(*row));
-	fill_from_conf(model, ground, &row->spec);
+	fill_from_conf(model, &row->spec);
+	row->launch_key = row->spec.build_key = catalogue_build_key(model, ground);
 	if (conf_is_outside(model)) {
 		be_outside(model, &row->spec);
 		return;
 	}
 	row->file_bytes = file_bytes(model);
+	row->keys.build = engine_key(model, ground);
 	row->spec.context_tokens = model->context_max > 0 ? (uint32_t)model->context_max : 0;
 	int code = ground->files_alone ? 0 : catalogue_check_program(model, &err);
 	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
@@ -410,27 +480,24 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		str_copy(row->error, sizeof(row->error), str_from(err.text));
 		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
 	} else if (row->estimate.base_bytes > 0) {
-		use_estimate(row, sizing.choice.context);
 		use_kv(model, sizing.choice.context, row);
-		row->spec.build_key ^= split_key(row);
-		note_formula(model, ground, row);
+		use_elastic(&sizing, row);
+		use_estimate(row, row->elastic.count ? row->elastic.step[0].context : sizing.choice.context);
 	}
+	set_build_key(row);
+	if (code == 0 && row->estimate.base_bytes > 0)
+		note_formula(row);
 	if (model->footprint_bytes > 0)
 		use_declared(row, model->footprint_bytes);
 	else if (row->estimate.base_bytes == 0)
 		row->spec.flags |= MODEL_MEASURE_FIRST;
 }
 
-uint64_t catalogue_plain_key(const struct catalogue_row *row)
-{
-	return row->spec.build_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
-}
-
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
                           const struct catalogue_row *row)
 {
 	return !row->untried && row->spec.file_key == catalogue_file_key(model) &&
-	       catalogue_plain_key(row) == catalogue_build_key(model, ground);
+	       row->launch_key == catalogue_build_key(model, ground);
 }
 
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "app/elastic.h"
 #include "conf/conf.h"
 #include "core/event.h"
 #include "engine/kv_shape.h"
@@ -28,6 +29,7 @@ struct own_word;
 
 struct catalogue_row {
 	struct model_spec spec;
+	uint64_t launch_key;      /* of the program and of what it is started with, but for the context chosen */
 	struct correction_keys keys; /* what was learned of such a load is found by */
 	bool asked;               /* its engine was asked what it takes */
 	struct formula_parts formula; /* the estimate before anything corrected it */
@@ -35,7 +37,9 @@ struct catalogue_row {
 	int64_t file_bytes;       /* of the file named; 0 where there is none */
 	bool whole_on_device;     /* nobody tells the device's share: it gets all */
 	bool lazy;                /* started with the preload library: KV follows use */
-	struct kv_shape kv;       /* where lazy */
+	struct elastic elastic;   /* where not lazy: contexts it may be started with */
+	int64_t corrected_bytes;  /* what earlier loads taught, in the estimate */
+	struct kv_shape kv;       /* where lazy or elastic */
 	bool untried;             /* its engine is to be tried out before a load: until then as if it were not lazy */
 	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
@@ -59,16 +63,14 @@ struct catalogue_ground {
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out);
 /* -ENOENT: the program that runs the model is not there. */
 int catalogue_check_program(const struct conf_model *model, struct err *err);
-/*
- * The model's file, and the build of its engine started this way, as they are on the disk now; and the
- * latter as it was for the row.
- */
+/* The model's file, and the build of its engine started this way, as they are on the disk now. */
 uint64_t catalogue_file_key(const struct conf_model *model);
 uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground);
-uint64_t catalogue_plain_key(const struct catalogue_row *row);
 /* Whether the row was made of the very file and program that are there now. */
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
                           const struct catalogue_row *row);
+/* Its next load takes this step of its contexts. */
+void catalogue_choose(struct catalogue_row *row, uint32_t step);
 /* Look at one model's file again. */
 void catalogue_refresh(const struct conf_model *model, const struct catalogue_ground *ground,
                        struct catalogue_row *row);

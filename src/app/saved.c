@@ -32,9 +32,20 @@ static size_t find(const struct saved *saved, uint32_t model, uint64_t conversat
 	return at;
 }
 
+/* Of its model those before `end`, newest first, that fit beside `sum`; the others go. */
+static void keep_newest(struct saved *saved, uint32_t model, size_t end, int64_t sum, int64_t most_bytes)
+{
+	for (size_t i = end; i-- > 0;) {
+		if (saved->list[i].model != model)
+			continue;
+		sum += saved->list[i].bytes;
+		if (sum > most_bytes)
+			remove_at(saved, i, true);
+	}
+}
+
 void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes)
 {
-	int64_t sum = entry->bytes;
 	size_t same = find(saved, entry->model, entry->conversation);
 
 	if (same < saved->count)
@@ -42,14 +53,12 @@ void saved_put(struct saved *saved, const struct saved_conversation *entry, int6
 	if (saved->count == SAVED_MAX)
 		remove_at(saved, 0, true);
 	saved->list[saved->count++] = *entry;
-	/* Newest first; what does not fit any more goes. */
-	for (size_t i = saved->count - 1; i-- > 0;) {
-		if (saved->list[i].model != entry->model)
-			continue;
-		sum += saved->list[i].bytes;
-		if (sum > most_bytes)
-			remove_at(saved, i, true);
-	}
+	keep_newest(saved, entry->model, saved->count - 1, entry->bytes, most_bytes);
+}
+
+void saved_trim(struct saved *saved, uint32_t model, int64_t most_bytes)
+{
+	keep_newest(saved, model, saved->count, 0, most_bytes);
 }
 
 const struct saved_conversation *saved_find(const struct saved *saved, uint32_t model, uint64_t conversation)

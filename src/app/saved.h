@@ -32,6 +32,8 @@ struct saved {
 void saved_name(uint32_t model, uint64_t conversation, char out[SAVED_NAME_BYTES]);
 /* It was written; older ones of its model go until all fit into `most_bytes`. */
 void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes);
+/* Older ones of the model go until all fit into `most_bytes`. */
+void saved_trim(struct saved *saved, uint32_t model, int64_t most_bytes);
 const struct saved_conversation *saved_find(const struct saved *saved, uint32_t model, uint64_t conversation);
 /* With its file. */
 void saved_drop(struct saved *saved, uint32_t model, uint64_t conversation);

@@ -162,6 +162,7 @@ struct shell {
 	enum sampler_pace pace;
 	struct recorder *recorder;
 	struct learning *learning;
+	struct contexts *contexts; /* how long conversations get */
 	struct asking *askings;   /* engines that are asked what they will take */
 
 	uv_prepare_t prepare;
@@ -256,18 +257,40 @@ void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_byte
 void shell_learn_killed(struct shell *shell, uint32_t model);
 void shell_calibration(const struct shell *shell, struct calibration *out);
 
+/* shell_context.c: contexts that are chosen, where KV cannot follow use. */
+void shell_open_contexts(struct shell *shell); /* chooses those of the catalogue; before the arbiter hears of it */
+void shell_close_contexts(struct shell *shell);
+/* The model's file was looked at: with what context it starts. */
+void shell_context_start(struct shell *shell, uint32_t model);
+/* Before the arbiter hears of the request: the context that it needs is to be there, or on its way. */
+/* How many tokens a request is expected to come to; 0 = that shows once it is sent. */
+int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt);
+void shell_context_arrived(struct shell *shell, const struct request_spec *spec);
+void shell_context_ended(struct shell *shell, const struct exchange_end *end);
+void shell_context_stopped(struct shell *shell, const struct action *stop);
+bool shell_context_is_elastic(void *ctx, uint32_t model);
+/* See gateway_host.may_exceed, .outgrown. */
+bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_size *prompt);
+bool shell_context_outgrown(void *ctx, const struct outgrown *request);
+/* Larger than it would be started with. */
+bool shell_context_is_grown(const struct shell *shell, uint32_t model, const struct catalogue_row *row);
+/* The largest that could be granted now; 0 = the model's is not chosen here. */
+int64_t shell_context_now(void *ctx, uint32_t model);
+
 /* shell_kept.c: what conversations hold in engines whose KV follows use. */
 void shell_find_lazy(struct shell *shell); /* the library, and the folder for conversations */
 void shell_ground(struct shell *shell, struct catalogue_ground *out); /* valid as long as the shell */
-/* What a request may come to take, as far as its body tells; zero where the model has no such KV. */
-void shell_need(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out);
+/* The most tokens that a prompt and its answer come to. */
+int64_t shell_most_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt);
+/* See gateway_host.need. */
+void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out);
 void shell_kept_begin(struct shell *shell, struct instance_row *row); /* spawned */
 void shell_kept_ask(struct shell *shell, struct id instance);         /* ready */
 void shell_kept_ended(struct shell *shell, struct id instance, uint64_t conversation, int64_t tokens);
 /* ACTION_DISCARD: EVENT_CONVERSATION_ERASED follows. */
 void shell_kept_discard(struct shell *shell, struct id instance);
-/* ACTION_STOP: what is to be kept is saved, and what was asked is answered, before it is told to end. */
-void shell_kept_stop(struct shell *shell, struct id instance);
+/* ACTION_STOP: what is to be kept (all, where it is only started anew) is saved, and what was asked is answered, before it is told to end. */
+void shell_kept_stop(struct shell *shell, struct id instance, bool starts_anew);
 /* True: the request's conversation is brought back first, then it is dispatched. */
 bool shell_kept_restore(struct shell *shell, const struct action *dispatch);
 struct conversation_view;
@@ -337,6 +360,11 @@ int64_t shell_host_room(const struct shell *shell);
 
 /* `renewed`: what runs of it was started under settings that hold no more. */
 void shell_push_model(struct shell *shell, uint32_t model, bool renewed);
+/* It has another context from its next start on; `request`: sequence of the one that needs it, or 0. */
+void shell_push_resized(struct shell *shell, uint32_t model, uint64_t request);
+/* What the arbiter is told of a row. */
+void shell_fill_spec(const struct shell *shell, uint32_t model, const struct catalogue_row *row,
+                     struct model_spec *spec);
 void shell_drain(struct shell *shell);
 void shell_close(struct shell *shell);
 void shell_close_if_done(struct shell *shell);

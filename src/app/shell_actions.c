@@ -72,7 +72,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                                    .file_bytes = known->file_bytes,
 	                                    .tuning = tuning,
 	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
-	                                    .save_folder = known->lazy ? shell->save_dir : NULL,
+	                                    .save_folder = known->lazy || known->elastic.count ? shell->save_dir : NULL,
 	                            },
 	                            &err);
 	if (code == 0) {
@@ -197,12 +197,14 @@ void shell_carry_out(struct shell *shell, const struct action *action)
 		shell_kept_discard(shell, action->instance);
 		break;
 	case ACTION_STOP:
+		shell_context_stopped(shell, action);
 		want_stop(shell, action->instance);
 		gateway_forget_instance(shell->gateway, action->instance);
-		shell_kept_stop(shell, action->instance);
+		shell_kept_stop(shell, action->instance, action->reason == REASON_CONTEXT);
 		break;
 	case ACTION_KILL:
 	case ACTION_ABORT_LOAD:
+		shell_context_stopped(shell, action);
 		want_stop(shell, action->instance);
 		if (action->reason == REASON_STALLED || action->reason == REASON_SLOW)
 			note_stall(shell, action);

@@ -25,6 +25,7 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 	event.arrived.request = ticket;
 	event.arrived.spec = *spec;
 	shell->conversation_of[ticket.index] = spec->conversation;
+	shell_context_arrived(shell, spec);
 	shell_push(shell, &event);
 }
 
@@ -93,6 +94,8 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 	if (end->dispatched && end->model != MODEL_NONE && !id_is_none(end->ticket))
 		shell_kept_ended(shell, instance_of(shell, end->model), shell->conversation_of[end->ticket.index],
 		                 end->tokens_in + end->tokens_out);
+	if (end->dispatched && !id_is_none(end->ticket))
+		shell_context_ended(shell, end);
 	api_on_request_end(shell->api, end);
 	if (end->dispatched && !end->fail)
 		shell_note_speed(shell, end->model, end->tokens_out, end->decode_us);
@@ -111,6 +114,11 @@ static void on_return(void *ctx, struct id ticket, struct id instance)
 
 	push_request_end(ctx, EVENT_REQUEST_FINISHED, ticket, FAIL_ENGINE_DIED);
 	shell_push(ctx, &event);
+}
+
+static void on_refused(void *ctx, struct id ticket)
+{
+	push_request_end(ctx, EVENT_REQUEST_FINISHED, ticket, FAIL_CANCELLED);
 }
 
 static bool endpoint(void *ctx, struct id instance, struct endpoint *out)
@@ -262,6 +270,11 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.need = shell_need,
 		.on_end = on_request_end,
 		.on_return = on_return,
+		.on_refused = on_refused,
+		.elastic = shell_context_is_elastic,
+		.may_exceed = shell_context_may_exceed,
+		.context_now = shell_context_now,
+		.outgrown = shell_context_outgrown,
 		.endpoint = endpoint,
 		.loaded = loaded,
 		.progress = progress,
@@ -312,6 +325,13 @@ static const char *api_not_lazy(void *ctx, uint32_t model)
 		return "";
 	const struct catalogue_row *row = &shell->catalogue.rows[model];
 	return row->lazy && !row->not_lazy[0] ? NULL : row->not_lazy;
+}
+
+static int64_t api_context(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+
+	return model < shell->catalogue.count ? shell_context_now(ctx, model) : 0;
 }
 
 static const struct estimate *api_estimate(void *ctx, uint32_t model)
@@ -455,6 +475,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.calibration = api_calibration,
 		.estimate = api_estimate,
 		.not_lazy = api_not_lazy,
+		.context_now = api_context,
 		.fault = api_fault,
 		.replaced = api_replaced,
 		.conversations = shell_each_conversation,

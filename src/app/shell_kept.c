@@ -42,6 +42,7 @@ struct kept_talk {
 	struct shell *shell;
 	struct id instance;
 	uint32_t model;
+	bool lazy;                /* else its cache is reserved whole, and nobody counts what it holds */
 	struct kv_shape shape;
 	int64_t state_bytes;      /* of recurrent layers: in the same buffers, and in base */
 	struct conversations_talk *talk; /* NULL: nothing is asked */
@@ -58,27 +59,39 @@ struct kept_talk {
 	int64_t task[SLOTS_TOLD_MAX];
 	bool clearing;            /* `talk` gives them up */
 	bool clear_asked;         /* ... for the arbiter */
-	bool stop_then;           /* ... and then the engine is to end */
+	bool stop_then;           /* what is asked is awaited, and then the engine is to end */
+	bool keeps_all;           /* ... to be started anew: whatever `kv_keep` says */
 	struct restoring *restoring;
 };
 
 /* ---- what a request may take ---- */
 
-void shell_need(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out)
+/* A token is at least a byte, but for what a template puts around the words. */
+int64_t shell_most_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt)
+{
+	int64_t reply = prompt->reply_tokens >= 0 ? prompt->reply_tokens : shell->conf->models[model].reply_tokens;
+	int64_t tokens = prompt->tokens >= 0 ? prompt->tokens
+	                                     : (prompt->bytes < INT32_MAX ? prompt->bytes : INT32_MAX) + TEMPLATE_TOKENS;
+
+	tokens = tokens < INT32_MAX ? tokens : INT32_MAX;
+	return reply < INT32_MAX ? tokens + reply : 2 * (int64_t)INT32_MAX;
+}
+
+void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out)
 {
 	const struct shell *shell = ctx;
 	const struct catalogue_row *row = &shell->catalogue.rows[model];
-	const struct conf_model *conf = &shell->conf->models[model];
-
-	*out = (struct amount){ 0 };
 	/* Of a picture that is named by its address nobody knows how many tokens it is. */
-	if (!row->lazy || prompt_bytes < 0 || conf->mmproj)
-		return;
-	int64_t reply = reply_tokens >= 0 ? reply_tokens : conf->reply_tokens;
-	int64_t most = row->spec.context_tokens ? row->spec.context_tokens : INT32_MAX;
-	int64_t tokens = prompt_bytes < most ? prompt_bytes + TEMPLATE_TOKENS : most;
-	tokens = reply < most - tokens ? tokens + reply : most;
-	out->bytes[0][USE_HOST] = kv_shape_bytes(&row->kv, tokens);
+	bool known = (prompt->bytes >= 0 || prompt->tokens >= 0) && !shell->conf->models[model].mmproj;
+
+	if (row->lazy && known) {
+		int64_t most = row->spec.context_tokens ? row->spec.context_tokens : INT32_MAX;
+		int64_t tokens = shell_most_tokens(shell, model, prompt);
+		out->tokens = tokens < most ? tokens : most;
+		out->need.bytes[0][USE_HOST] = kv_shape_bytes(&row->kv, out->tokens);
+	}
+	if (row->elastic.count && known)
+		out->tokens = shell_context_tokens(shell, model, prompt);
 }
 
 /* ---- the library, the folder ---- */
@@ -150,6 +163,8 @@ static void push_held(struct kept_talk *kept, const struct conversations_told *t
 	struct event event = shell_event(EVENT_TOKENS_HELD);
 	bool known = told && !kept->plain;
 
+	if (!kept->lazy)
+		return;
 	event.held.instance = kept->instance;
 	event.held.settled = kept->ended == kept->ended_when_asked;
 	int64_t filled = 0;
@@ -180,6 +195,7 @@ static void check_effect(struct kept_talk *kept, const struct conversations_told
 }
 
 static void ask(struct kept_talk *kept);
+static void keep_and_stop(struct kept_talk *kept);
 
 /* Whose tokens a slot holds that ran something new: the ended request that is nearest in tokens. */
 static uint64_t take_nearest(struct kept_talk *kept, int64_t tokens, bool only)
@@ -234,7 +250,7 @@ static void on_told(void *ctx, const struct conversations_told *told)
 	kept->talk = NULL;
 	if (told->error == 0) {
 		take_slots(kept, &told->slots);
-		if (!kept->checked)
+		if (kept->lazy && !kept->checked)
 			check_effect(kept, told);
 	}
 	bool settled = kept->ended == kept->ended_when_asked;
@@ -242,7 +258,7 @@ static void on_told(void *ctx, const struct conversations_told *told)
 		kept->recent_count = 0;
 	push_held(kept, told->error == 0 ? told : NULL);
 	if (kept->stop_then)
-		supervisor_stop(kept->shell->supervisor, kept->instance, 0);
+		keep_and_stop(kept);
 	else if (!settled)
 		ask(kept);
 }
@@ -279,10 +295,14 @@ static void push_erased(struct kept_talk *kept, bool failed, int64_t saved_bytes
 	shell_push(kept->shell, &event);
 }
 
+/* As much as may lie in files. Those of an engine that is only started anew are soon asked for. */
+static int64_t keeps_bytes(const struct kept_talk *kept)
+{
+	return kept->keeps_all ? INT64_MAX : kept->shell->conf->models[kept->model].kv_keep_bytes;
+}
+
 static void keep_saved(struct kept_talk *kept, const struct conversations_told *told)
 {
-	const struct conf_model *model = &kept->shell->conf->models[kept->model];
-
 	for (uint32_t i = 0; i < kept->slots; i++) {
 		struct saved_conversation entry = {
 			.model = kept->model,
@@ -294,7 +314,7 @@ static void keep_saved(struct kept_talk *kept, const struct conversations_told *
 		if (!(told->saved >> i & 1))
 			continue;
 		saved_name(kept->model, entry.conversation, entry.file);
-		saved_put(kept->shell->saved, &entry, model->kv_keep_bytes);
+		saved_put(kept->shell->saved, &entry, keeps_bytes(kept));
 	}
 }
 
@@ -310,7 +330,7 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 		log_warn("%s: its conversations stay in memory: %s", name, told->text);
 	} else {
 		log_info("%s: %lld tokens of idle conversations given up, %lld of them saved, in %lld ms", name,
-		         (long long)kept->tokens, (long long)told->saved_tokens,
+		         (long long)told->held_tokens, (long long)told->saved_tokens,
 		         (long long)told->took_us / 1000);
 		memset(kept->most_tokens, 0, sizeof(kept->most_tokens));
 		memset(kept->held_tokens, 0, sizeof(kept->held_tokens));
@@ -329,7 +349,7 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 /* Names for those that are known and may be kept. */
 static void name_files(const struct kept_talk *kept, struct conversations_order *order)
 {
-	int64_t left = kept->shell->conf->models[kept->model].kv_keep_bytes;
+	int64_t left = keeps_bytes(kept);
 
 	for (uint32_t i = 0; i < kept->slots; i++) {
 		int64_t bytes = kept->held_tokens[i] * kept->shape.token_bytes;
@@ -369,12 +389,21 @@ void shell_kept_discard(struct shell *shell, struct id instance)
 	}
 }
 
+/* What is worth keeping is saved first. Nothing is being asked. */
+static void keep_and_stop(struct kept_talk *kept)
+{
+	bool keeps = kept->shell->phase == PHASE_SERVING && kept->tokens && keeps_bytes(kept);
+
+	if (!keeps || !clear(kept))
+		supervisor_stop(kept->shell->supervisor, kept->instance, 0);
+}
+
 /*
- * What is worth keeping is saved first. And an engine that is told to end while it has a
- * question before it may not end: its queue is closed, and the question waits in it. So
- * the answer is awaited, for a moment.
+ * An engine that is told to end while it has a question before it may not end: its
+ * queue is closed, and the question waits in it. So the answer is awaited: for a
+ * moment, or, where conversations are to be kept, until it tells which they are.
  */
-void shell_kept_stop(struct shell *shell, struct id instance)
+void shell_kept_stop(struct shell *shell, struct id instance, bool starts_anew)
 {
 	enum { ANSWER_MS = 1000 };
 	struct instance_row *row = shell_instance(shell, instance);
@@ -384,11 +413,14 @@ void shell_kept_stop(struct shell *shell, struct id instance)
 		supervisor_stop(shell->supervisor, instance, 0);
 		return;
 	}
-	bool keeps = shell->phase == PHASE_SERVING && kept->tokens &&
-	             shell->conf->models[row->model].kv_keep_bytes;
 	kept->stop_then = true;
-	if (!keeps || !clear(kept))
-		supervisor_stop(shell->supervisor, instance, kept->talk ? ANSWER_MS : 0);
+	kept->keeps_all = starts_anew;
+	if (starts_anew)
+		saved_trim(shell->saved, kept->model, shell->conf->models[kept->model].kv_keep_bytes);
+	if (!kept->talk)
+		keep_and_stop(kept);
+	else if (!kept->clearing && !(shell->phase == PHASE_SERVING && keeps_bytes(kept)))
+		supervisor_stop(shell->supervisor, instance, ANSWER_MS);
 }
 
 /* ---- bringing back ---- */
@@ -505,13 +537,14 @@ void shell_kept_begin(struct shell *shell, struct instance_row *row)
 {
 	const struct catalogue_row *known = &shell->catalogue.rows[row->model];
 
-	if (!known->lazy)
+	if (!known->lazy && !known->elastic.count)
 		return;
 	row->kept = xcalloc(1, sizeof(*row->kept));
 	*row->kept = (struct kept_talk){
 		.shell = shell,
 		.instance = row->id,
 		.model = row->model,
+		.lazy = known->lazy,
 		.shape = known->kv,
 		.state_bytes = known->estimate.host.recurrent_bytes,
 		.slots = known->spec.slots < SLOTS_TOLD_MAX ? known->spec.slots : SLOTS_TOLD_MAX,

@@ -199,18 +199,15 @@ static uint32_t set_number(const struct conf *conf, const char *model)
 	return set ? (uint32_t)str_hash(str_from(set->name)) | 1 : 0;
 }
 
-void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
+void shell_fill_spec(const struct shell *shell, uint32_t model, const struct catalogue_row *row,
+                     struct model_spec *spec)
 {
-	struct event event = shell_event(EVENT_MODEL);
-	struct model_spec *spec = &event.model.spec;
-
-	event.model.model = model;
-	*spec = shell->catalogue.rows[model].spec;
+	*spec = row->spec;
+	spec->flags |= shell_context_is_grown(shell, model, row) ? MODEL_GROWN : 0;
 	spec->file_bytes = shell_warm_bytes(shell, model);
 	spec->set = set_number(shell->conf, shell->conf->models[model].name);
 	if (shell_outside_is_up(shell, model) && spec->flags & MODEL_AUTOLOAD)
 		spec->flags |= MODEL_PRELOAD;
-	spec->flags |= renewed ? MODEL_RENEW : 0;
 	shell_place(shell, spec);
 	shell_fill_idle_time(shell, &shell->conf->models[model], spec);
 	make_countable(shell, &spec->base);
@@ -218,6 +215,27 @@ void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
 	make_countable(shell, &spec->peak);
 	make_countable(shell, &spec->sigma);
 	make_countable(shell, &spec->lower);
+}
+
+void shell_push_model(struct shell *shell, uint32_t model, bool renewed)
+{
+	struct event event = shell_event(EVENT_MODEL);
+
+	event.model.model = model;
+	shell_context_start(shell, model);
+	shell_fill_spec(shell, model, &shell->catalogue.rows[model], &event.model.spec);
+	event.model.spec.flags |= renewed ? MODEL_RENEW : 0;
+	shell_push(shell, &event);
+}
+
+void shell_push_resized(struct shell *shell, uint32_t model, uint64_t request)
+{
+	struct event event = shell_event(EVENT_MODEL);
+
+	event.model.model = model;
+	shell_fill_spec(shell, model, &shell->catalogue.rows[model], &event.model.spec);
+	event.model.spec.flags |= MODEL_RESIZE;
+	event.model.request = request;
 	shell_push(shell, &event);
 }
 
@@ -415,6 +433,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_watch_stalls(shell);
 
 	shell_warm_open(shell);
+	shell_open_contexts(shell);
 	shell_open_learning(shell);
 	shell_open_words(shell);
 	shell_open_usage(shell);
@@ -519,6 +538,7 @@ static void tear_down(struct shell *shell)
 	free(shell->words);
 	free(shell->conversation_of);
 	shell_close_learning(shell);
+	shell_close_contexts(shell);
 	shell_free_retired(shell);
 	conf_free(shell->conf);
 	uv_loop_close(&shell->loop);

@@ -83,7 +83,7 @@ void shell_note_start(const struct shell *shell, struct instance_row *row)
 
 	row->hot_most_bytes = known->estimate.experts.mapped_bytes;
 	row->file_key = known->spec.file_key;
-	row->build_key = catalogue_plain_key(known);
+	row->build_key = known->launch_key;
 }
 
 void shell_look_replaced(struct shell *shell)

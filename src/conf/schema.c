@@ -53,8 +53,8 @@ const struct choice schema_engine_kinds[] = {
 };
 
 static const struct choice kv_ways[] = {
-	{ "lazy", CONF_KV_LAZY, NULL, "where the engine computes on the CPU, else fixed" },
-	{ "elastic", CONF_KV_ELASTIC, "lazy or fixed", NULL },
+	{ "lazy", CONF_KV_LAZY, NULL, "where the engine computes on the CPU, else elastic" },
+	{ "elastic", CONF_KV_ELASTIC, NULL, "where `context` leaves room" },
 	{ "fixed", CONF_KV_FIXED, NULL, NULL },
 	{ NULL, 0, NULL, NULL },
 };
@@ -226,15 +226,17 @@ static const struct field model_fields[] = {
 	{ "context", FIELD_CONTEXT, DRAIN, MODEL(context_min), .min = 1, .max = TOKENS_MAX,
 	  .fallback = "auto",
 	  .help = "Tokens of one conversation: a number, {min, max}, or auto: the model's own, as "
-	          "far as it fits." },
+	          "far as it fits. min (4096 where it is not given) is what an elastic context starts with at least." },
 	{ "slots", FIELD_INT, DRAIN, FIELD_NOTED, MODEL(slots),
 	  .also = offsetof(struct conf_model, slots_given), .min = 1, .max = 65536, .fallback = "1",
 	  .help = "Requests at once in the engine; the rest wait here, not there." },
 	{ "kv_type", FIELD_WORD, DRAIN, MODEL(kv_type), .choices = kv_types, .fallback = "f16",
 	  .help = "How the engine stores what it has read of a conversation." },
 	{ "kv", FIELD_CHOICE, DRAIN, MODEL(kv), .choices = kv_ways, .fallback = "lazy",
-	  .help = "lazy: memory follows what conversations fill, where the engine computes on the CPU; fixed, and "
-	          "elsewhere: all of it at the start. elastic means fixed until it is built." },
+	  .help = "lazy: memory follows what conversations fill, where the engine computes on the CPU, else elastic. "
+	          "elastic: it starts with the context that conversations usually need and is started anew with "
+	          "a larger one when a request needs it, where `context` leaves room for that. fixed: all of it at the "
+	          "start." },
 	{ "kv_keep", FIELD_SIZE, LIVE, 0, MODEL(kv_keep_bytes), .max = LARGEST,
 	  .help = "Conversations saved in files when their memory or the model has to go, and brought back when "
 	          "they go on; the newest within this size." },

@@ -107,6 +107,7 @@ enum reason {
 	REASON_ALONE,         /* a sole tenant may go to the reserve */
 	REASON_SET,           /* it comes and goes with another of its set */
 	REASON_SLOW,          /* a load that made progress all the time, but took too long */
+	REASON_CONTEXT,       /* it needs a larger context */
 	REASON_COUNT,
 };
 
@@ -141,6 +142,8 @@ struct decision {
 	uint32_t asked;       /* EVICT, DRAIN: requests for it in the last hour */
 	uint32_t asked_for;   /* ... and for the one that needs the room */
 	uint32_t cause;       /* LOAD_FAILED, DIED: enum end_cause */
+	uint32_t context_tokens; /* GROW, and the READY that ends it: per conversation, then */
+	uint32_t context_was;    /* GROW, SHRINK: before */
 	uint32_t unused;
 };
 

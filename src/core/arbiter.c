@@ -235,7 +235,7 @@ static bool about_the_world(struct arbiter *a, const struct event *event)
 		ledger_set_machine(a, &event->machine);
 		return true;
 	case EVENT_MODEL:
-		control_model(a, event->model.model, &event->model.spec);
+		control_model(a, event->model.model, &event->model.spec, event->model.request);
 		return true;
 	case EVENT_LEARNED:
 		return learn_row(a, &event->learned);

@@ -105,7 +105,8 @@ struct model_view {
 	int64_t peak_bytes;      /* highest measured of this instance */
 	int64_t kept_bytes;      /* MODEL_LAZY: what its slots hold for conversations */
 	int64_t kept_tokens;
-	uint64_t growths;        /* of what they hold */
+	uint64_t growths;        /* of what they hold; of its context, where that is elastic */
+	int64_t growths_us;      /* of its context: what they took, all together */
 	int64_t kv_bytes;        /* ... and what is claimed for those and for what runs */
 	struct amount claim;
 	struct amount measured;
@@ -197,6 +198,13 @@ struct plan {
  * where there is no such model.
  */
 bool arbiter_plan(const struct arbiter *arbiter, uint32_t model, void *scratch, struct plan *out);
+
+/*
+ * Would the model find room if it were loaded as `spec` says, in the place of what it holds now? It looks
+ * at the account alone: NOW and TIGHT as it is, AFTER_EVICTION without those that run nothing and may go,
+ * NOT_NOW without all that may go, else NEVER.
+ */
+enum fits arbiter_fits(const struct arbiter *arbiter, uint32_t model, const struct model_spec *spec);
 
 /* Learned rows that changed since they were last exported; returns how many were written. */
 uint32_t arbiter_export(struct arbiter *arbiter, struct learned_row *out, uint32_t capacity);

@@ -84,6 +84,7 @@ static void check_instance(const struct arbiter *a, const struct instance *i)
 		amount_add(&claim, &i->swing);
 		HOLDS(!i->kv_bytes || i->kv_bytes >= i->kept.total_bytes ||
 		      i->kv_bytes >= amount_total(&i->needs), "what conversations hold is claimed");
+		claim = amount_max(&claim, &model->resize_claim);
 		HOLDS(same(&claim, &i->claim), "a ready one claims its base and its requests' needs");
 	}
 }

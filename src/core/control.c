@@ -10,6 +10,7 @@
 #include "core/place.h"
 #include "core/relief.h"
 #include "core/request.h"
+#include "core/resize.h"
 #include "core/set.h"
 
 /* After a critical moment nothing is loaded for so long. */
@@ -70,7 +71,7 @@ static void renew(struct arbiter *a, struct model *model)
 	model->preload = 1;
 }
 
-void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec)
+void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec, uint64_t request)
 {
 	struct model *model = model_row(a, index);
 	struct instance *instance = model_instance(a, model);
@@ -84,9 +85,11 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		a->models_used = index + 1;
 	habit_leave(a, model);
 	bool had_preload = model->present && model->spec.flags & MODEL_PRELOAD;
+	bool resizes = spec->flags & MODEL_RESIZE && model->present;
 	if (!same_footprint(&model->spec, spec)) {
 		model->prior = model->learned = (struct learned_row){ 0 };
-		model->habit = (struct habit){ 0 };
+		if (!resizes)
+			model->habit = (struct habit){ 0 };
 		a->learned_dirty -= model->learned_dirty;
 		model->learned_dirty = 0;
 		if (instance)
@@ -105,15 +108,19 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		set_link(a, left);
 	if (spec->set)
 		set_link(a, spec->set);
-	if (!had_preload || !(spec->flags & MODEL_PRELOAD)) {
+	if (!resizes && (!had_preload || !(spec->flags & MODEL_PRELOAD))) {
 		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
 		model->renewing = 0;
 	}
 	model->least = model->hopeless = (struct amount){ 0 };
-	model->load_failures = model->crashes = model->never_ready = 0;
-	model->retry_at = 0;
+	if (!resizes) {
+		model->load_failures = model->crashes = model->never_ready = 0;
+		model->retry_at = 0;
+	}
 	if (spec->flags & MODEL_RENEW)
 		renew(a, model);
+	if (resizes)
+		resize_model(a, model, request);
 	model_refresh(a, model);
 }
 
@@ -323,6 +330,8 @@ bool control_relieve(struct arbiter *a)
 	if (relief_is_coming(a))
 		return false;
 	if (relief_under_pressure(a))
+		return true;
+	if (!critical && resize_under_pressure(a))
 		return true;
 	struct instance *victim = place_idle(a, critical, false);
 	if (victim) {

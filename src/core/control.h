@@ -7,7 +7,8 @@
  * control - what operators, the configuration, time and the machine's need do to
  * models that nobody asked for a place.
  */
-void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec);
+/* `request`: the one that a MODEL_RESIZE is for, by its sequence. */
+void control_model(struct arbiter *a, uint32_t index, const struct model_spec *spec, uint64_t request);
 void control_pin(struct arbiter *a, uint32_t index, bool pin);
 /* `short_bytes`: how much has to come back before the machine is well; 0 = not known. */
 void control_pressure(struct arbiter *a, enum pressure level, int64_t short_bytes);

@@ -143,6 +143,8 @@ enum model_flag {
 	MODEL_LINEAR_LOAD = 256, /* a load's progress tells the share of its base that is there */
 	MODEL_LAZY = 1024,       /* base holds no KV: it is claimed as requests run, and kept by slots (kept.h) */
 	MODEL_RENEW = 65536,     /* with this event: what runs was started under settings that hold no more */
+	MODEL_RESIZE = 131072,   /* with this event: the same model with another context (resize.h) */
+	MODEL_GROWN = 262144,    /* a larger context than it would be loaded with: given up first when memory is short */
 	MODEL_RESERVATION = 512, /* stands for another program's use: granted, held while it runs, then gone */
 };
 
@@ -202,6 +204,7 @@ struct request_spec {
 	uint32_t flags;        /* enum request_flag */
 	int64_t expected_us;   /* service time, 0 = unknown */
 	int64_t deadline_at_us; /* absolute; INT64_MAX = none */
+	int64_t tokens;        /* of prompt and answer, at most; 0 = not known */
 	struct amount need;    /* what a dispatch claims, on top of base; zero = the model's per_request */
 };
 
@@ -229,6 +232,7 @@ struct event {
 			uint32_t model;
 			uint32_t unused;
 			struct model_spec spec;
+			uint64_t request;  /* RESIZE: sequence of the one it is for; 0 = none */
 		} model;
 		struct learned_row learned;
 		struct {

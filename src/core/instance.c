@@ -8,6 +8,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
+#include "core/resize.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -168,6 +169,7 @@ void instance_reclaim(struct arbiter *a, struct instance *instance)
 	instance->swing = habit_swing(a, model, &instance->needs, instance_busy(instance));
 	instance->kv_bytes = kept_applies(model) ? kept_claim(model, instance, NULL) : 0;
 	struct amount claim = instance_claim_with(a, instance, NULL);
+	claim = amount_max(&claim, &model->resize_claim);
 	ledger_claim(a, instance, &claim);
 }
 
@@ -240,6 +242,7 @@ void instance_ready(struct arbiter *a, struct instance *instance, uint32_t slots
 
 	struct decision decision = decision_about(a, DECISION_READY, REASON_NONE, model);
 	decision.load_us = model->last_load_us;
+	resize_ready(a, model, &decision);
 	decision.need_bytes = amount_total(&instance->claim);
 	decision.measured_bytes = 0; /* that was of the load; no sample has seen it ready */
 	decision_record(a, &decision);
@@ -288,6 +291,8 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 	leave_loading(a, instance);
 	enter(a, instance, INSTANCE_STOPPING);
 	instance->stop_reason = reason;
+	if (reason != REASON_CONTEXT)
+		resize_give_up(a, model_row(a, instance->model));
 
 	struct action action = action_about(a, how, instance);
 	action.reason = reason;

@@ -4,6 +4,7 @@
 
 #include "core/due.h"
 #include "core/instance.h"
+#include "core/resize.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -65,8 +66,12 @@ enum model_state model_state(const struct arbiter *a, const struct model *model)
 	if (!instance) {
 		if (model_backing_off(a, model))
 			return MODEL_FAILED;
+		if (model->resize_at)
+			return MODEL_RESIZING;
 		return model->queue.count ? MODEL_QUEUED : MODEL_UNLOADED;
 	}
+	if (model->resize_at)
+		return MODEL_RESIZING;
 	if (instance->state == INSTANCE_LOADING)
 		return MODEL_LOADING;
 	if (instance->state == INSTANCE_READY)
@@ -233,7 +238,9 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 			return NEVER;
 		return model->last_used_at + model->spec.unload_after_us;
 	case INSTANCE_DRAINING:
-		if (instance->cut || !instance->running.count || model->spec.drain_timeout_us < 0)
+		/* Nobody's answer is cut for another's context. */
+		if (instance->cut || !instance->running.count || model->spec.drain_timeout_us < 0 ||
+		    instance->drain == REASON_CONTEXT)
 			return NEVER;
 		return instance->drain_at + model->spec.drain_timeout_us;
 	case INSTANCE_STOPPING:
@@ -282,6 +289,7 @@ void model_load_failed(struct arbiter *a, struct model *model, bool never_ready,
 	a->counters.load_failures++;
 	model->load_failures++;
 	model->never_ready = never_ready;
+	resize_give_up(a, model);
 	back_off(a, model);
 	if (model_refuses(a, model))
 		model_purge(a, model, fail);
@@ -307,7 +315,7 @@ void model_purge(struct arbiter *a, struct model *model, enum fail fail)
 
 void model_strand(struct arbiter *a, struct model *model)
 {
-	if (model->spec.flags & MODEL_AUTOLOAD)
+	if (model->spec.flags & MODEL_AUTOLOAD || model->resize_at)
 		return;
 	for (struct request *r = model_head(a, model); r; r = request_link(a, r->next))
 		if (r->spec.kind == REQUEST_LOAD)

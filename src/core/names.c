@@ -74,6 +74,7 @@ const char *reason_name(enum reason reason)
 		[REASON_ALONE] = "alone",
 		[REASON_SET] = "set",
 		[REASON_SLOW] = "slow",
+		[REASON_CONTEXT] = "context",
 	};
 	return NAME_OF(names, reason);
 }

@@ -11,6 +11,7 @@
 #include "core/outbox.h"
 #include "core/pace.h"
 #include "core/place.h"
+#include "core/resize.h"
 #include "core/set.h"
 
 enum { QUEUE_RETRY_US = 5000000 };
@@ -394,6 +395,7 @@ static void take_down(struct arbiter *a, struct model *model, enum request_kind 
 	struct instance *instance = model_instance(a, model);
 
 	model->preload = 0;
+	resize_give_up(a, model);
 	if (kind == REQUEST_STOP)
 		model_purge(a, model, FAIL_CANCELLED);
 	if (!instance || instance->state >= INSTANCE_STOPPING) {

@@ -208,6 +208,10 @@ struct model {
 	int64_t last_used_at;
 	int64_t retry_at;
 	int64_t last_load_us;
+	int64_t resize_at;          /* a larger context was decided then and is not there yet; 0 = none */
+	int64_t resize_us;          /* what growths took, all together */
+	uint64_t resizes;           /* growths that came to their end */
+	struct amount resize_claim; /* meanwhile its instance claims at least that; zero where others must go first */
 	int64_t cached_bytes;       /* of its file, as told */
 	struct model_spec spec;
 	double look;                /* waits_weight over its load; 0 = to be reckoned anew */

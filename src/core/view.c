@@ -29,7 +29,7 @@ static void view_instance(const struct arbiter *a, const struct instance *instan
 	out->settled = instance->settled != 0;
 	out->kept_bytes = instance->kept.total_bytes;
 	out->kept_tokens = instance->kept.tokens;
-	out->growths = instance->kept.growths;
+	out->growths += instance->kept.growths;
 	out->kv_bytes = instance->kv_bytes;
 	out->peak_bytes = amount_total(&instance->peak);
 	out->cached_tokens = held_tokens(instance);
@@ -67,6 +67,8 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 		.asked = habit_asked(a, model),
 		.warm_bytes = model->cached_bytes,
 		.speed_alone = model->habit.speed_alone,
+		.growths = model->resizes,
+		.growths_us = model->resize_us,
 	};
 	if (instance)
 		view_instance(a, instance, out);

@@ -9,6 +9,7 @@
 #include "core/place.h"
 #include "core/policy.h"
 #include "core/request.h"
+#include "core/resize.h"
 #include "core/set.h"
 #include "core/warm.h"
 
@@ -77,6 +78,7 @@ static bool release(struct arbiter *a)
 		decision.wait_us = a->now - i->exited_at;
 		instance_close(a, i);
 		decision_record(a, &decision);
+		resize_load(a, model);
 		return true;
 	}
 	return false;

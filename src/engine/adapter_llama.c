@@ -8,16 +8,16 @@
 #include "estimate/estimate.h"
 
 static const struct route_row routes[] = {
-	{ .pattern = "POST /v1/chat/completions", .route = ROUTE_WORK },
-	{ .pattern = "POST /chat/completions", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/chat/completions", .route = ROUTE_WORK, .counts = "/v1/chat/completions/input_tokens" },
+	{ .pattern = "POST /chat/completions", .route = ROUTE_WORK, .counts = "/v1/chat/completions/input_tokens" },
 	{ .pattern = "POST /api/chat", .route = ROUTE_WORK },
 	{ .pattern = "POST /v1/completions", .route = ROUTE_WORK },
 	{ .pattern = "POST /completions", .route = ROUTE_WORK },
 	{ .pattern = "POST /completion", .route = ROUTE_WORK },
 	{ .pattern = "POST /infill", .route = ROUTE_WORK },
-	{ .pattern = "POST /v1/responses", .route = ROUTE_WORK },
-	{ .pattern = "POST /responses", .route = ROUTE_WORK },
-	{ .pattern = "POST /v1/messages", .route = ROUTE_WORK },
+	{ .pattern = "POST /v1/responses", .route = ROUTE_WORK, .counts = "/v1/responses/input_tokens" },
+	{ .pattern = "POST /responses", .route = ROUTE_WORK, .counts = "/v1/responses/input_tokens" },
+	{ .pattern = "POST /v1/messages", .route = ROUTE_WORK, .counts = "/v1/messages/count_tokens" },
 	{ .pattern = "POST /v1/embeddings", .route = ROUTE_WORK },
 	{ .pattern = "POST /embeddings", .route = ROUTE_WORK },
 	{ .pattern = "POST /embedding", .route = ROUTE_WORK },

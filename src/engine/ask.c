@@ -21,6 +21,7 @@ struct ask {
 	uv_poll_t poll;
 	int fd;
 	bool sent;
+	bool only_connects; /* nothing is asked for */
 	struct ask_options options;
 	char *request;
 	struct buf answer;
@@ -181,7 +182,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	getsockopt(ask->fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes);
 	if (!error && is_self(ask->fd))
 		error = ECONNREFUSED;
-	if (error || !ask->options.path[0]) {
+	if (error || ask->only_connects) {
 		finish(ask, -error, none);
 		return;
 	}
@@ -204,7 +205,11 @@ int ask_start(const struct ask_options *options, struct ask **out)
 		return fd;
 	struct ask *ask = xcalloc(1, sizeof(*ask));
 	ask->fd = fd;
+	/* Its texts are the caller's, and need not outlive this call. */
 	ask->options = *options;
+	ask->options.endpoint = NULL;
+	ask->options.path = ask->options.post = NULL;
+	ask->only_connects = !options->path[0];
 	char length[80] = "";
 	if (options->post)
 		snprintf(length, sizeof(length), "Content-Type: application/json\r\nContent-Length: %zu\r\n",

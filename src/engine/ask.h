@@ -28,7 +28,7 @@ struct ask_options {
 	void (*done)(void *ctx, int status, struct str body);
 };
 
-/* 0: `done` will be called, later, unless cancelled. A negative errno: nobody listens (now). */
+/* Endpoint and texts are copied. 0: `done` will be called, later, unless cancelled. A negative errno: nobody listens (now). */
 int ask_start(const struct ask_options *options, struct ask **out);
 void ask_cancel(struct ask *ask);
 

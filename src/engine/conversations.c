@@ -84,6 +84,9 @@ static void took_slots(struct conversations_talk *talk, struct str body)
 		fail(talk, -EBUSY, "one of its slots runs");
 		return;
 	}
+	talk->told.held_tokens = 0;
+	for (uint32_t i = 0; i < slots->count; i++)
+		talk->told.held_tokens += slots->slot[i].tokens;
 	talk->step = talk->order.work == CONVERSATIONS_READ      ? STEP_LAZY
 	             : talk->order.work == CONVERSATIONS_RESTORE ? STEP_RESTORE
 	                                                         : STEP_SAVE;

@@ -31,6 +31,7 @@ struct conversations_told {
 	char text[160];          /* what went wrong, for a person */
 	struct slots_told slots; /* before anything was done; RESTORE, CLEAR: and after it where error is 0 */
 	struct lazy_told lazy;   /* the same; reached false where there is no library */
+	int64_t held_tokens;     /* in all slots, before anything was done */
 	uint64_t saved;          /* bit of each slot (by its place) that was saved whole */
 	int64_t saved_tokens;
 	int64_t saved_bytes;

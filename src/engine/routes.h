@@ -39,6 +39,7 @@ struct route_row {
 	bool unknown;       /* nobody knows whether the engine has it */
 	bool acts;          /* a look (it loads nothing) that no foreign web page may take */
 	const char *target; /* the path it has at the engine; NULL: the same */
+	const char *counts; /* POST there with the same body tells "input_tokens"; NULL: nobody counts */
 	const char *field;  /* "name=value": a field that is put before a form's own; NULL: none */
 	const struct job_rule *begins; /* a 202 of it names a job; NULL: it ends with its answer */
 	const struct job_rule *shows;  /* a look at one */

@@ -97,6 +97,30 @@ int64_t json_number(struct str object, const char *name)
 	return -1;
 }
 
+static bool text_here(const struct walk *walk, const char *text)
+{
+	size_t length = strlen(text);
+
+	return (size_t)(walk->end - walk->at) >= length + 2 && walk->at[0] == '"' &&
+	       memcmp(walk->at + 1, text, length) == 0 && walk->at[length + 1] == '"';
+}
+
+int64_t exceeded_tokens(struct str body)
+{
+	struct walk walk = { body.data, body.data + body.length, 0 };
+	int64_t tokens = -1;
+	bool exceeds = false;
+	struct str key;
+
+	while (next_key(&walk, &key)) {
+		if (walk.depth == 2 && str_is(key, "type"))
+			exceeds = text_here(&walk, "exceed_context_size_error");
+		if (walk.depth == 2 && str_is(key, "n_prompt_tokens"))
+			tokens = number_here(&walk);
+	}
+	return exceeds ? tokens : -1;
+}
+
 bool lazy_parse(struct str body, struct lazy_told *out)
 {
 	struct walk walk = { body.data, body.data + body.length, 0 };

@@ -45,6 +45,12 @@ bool lazy_parse(struct str body, struct lazy_told *out);
  */
 bool lazy_took_effect(const struct lazy_told *told, int64_t expected_bytes);
 
+/*
+ * The body of llama-server's refusal of a prompt that its context does not hold: how many tokens that
+ * is, as it counted them; -1 where it says something else.
+ */
+int64_t exceeded_tokens(struct str body);
+
 /* The number of a key of the outermost object; -1 where there is none. */
 int64_t json_number(struct str object, const char *key);
 

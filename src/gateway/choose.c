@@ -34,7 +34,7 @@ static void read_facts(struct exchange *exchange)
 	const struct body_facts *facts = intake_facts(&exchange->intake);
 
 	exchange->may_stream = exchange->shape->streams_unless_told;
-	exchange->prompt_bytes = exchange->reply_tokens = -1;
+	exchange->prompt_bytes = exchange->prompt_tokens = exchange->reply_tokens = -1;
 	if (!facts)
 		return;
 	/* A field of a form counts more than the query. */
@@ -258,23 +258,32 @@ static void refuse_change(struct exchange *exchange)
 	exchange_refuse(exchange, &failure);
 }
 
-/* The engine has another name for what the client asked for. The head begins with method and path. */
-static void retarget(struct exchange *exchange)
+/* The head for its engine with another path. The head begins with method and path. */
+void exchange_head_for(const struct exchange *exchange, struct str target, struct buf *out)
 {
 	struct str method = str_from(method_text(exchange->method));
-	struct str target = exchange->route.target ? str_from(exchange->route.target) : exchange->engine_path;
-	size_t path_end = method.length + 1 + exchange->engine_path.length;
 	struct str rest = buf_str(&exchange->head);
+	struct str path = str_cut(rest, ' ', &rest); /* the method */
+
+	path = str_cut(rest, ' ', &rest);
+	const char *query = memchr(path.data, '?', path.length);
+	buf_append_str(out, method);
+	buf_append_char(out, ' ');
+	buf_append_str(out, target);
+	if (query)
+		buf_append_str(out, (struct str){ query, (size_t)(path.data + path.length - query) });
+	buf_append_char(out, ' ');
+	buf_append_str(out, rest);
+}
+
+/* The engine has another name for what the client asked for. */
+static void retarget(struct exchange *exchange)
+{
 	struct buf head = BUF_INIT;
 
-	if (str_equal(target, exchange->engine_path))
+	if (!exchange->route.target || str_is(exchange->engine_path, exchange->route.target))
 		return;
-	rest.data += path_end;
-	rest.length -= path_end;
-	buf_append_str(&head, method);
-	buf_append_char(&head, ' ');
-	buf_append_str(&head, target);
-	buf_append_str(&head, rest);
+	exchange_head_for(exchange, str_from(exchange->route.target), &head);
 	buf_release(&exchange->head);
 	exchange->head = head;
 }
@@ -364,11 +373,12 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 static void set_need(const struct exchange *exchange, struct request_spec *spec)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
-	bool reads = exchange->route.background;
+	struct prompt_size prompt = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
 
+	if (exchange->route.background)
+		prompt = (struct prompt_size){ 0, -1, 0 };
 	if (host->need)
-		host->need(host->ctx, exchange->model, reads ? 0 : exchange->prompt_bytes,
-		           reads ? 0 : exchange->reply_tokens, &spec->need);
+		host->need(host->ctx, exchange->model, &prompt, spec);
 }
 
 static void set_first_sign(struct exchange *exchange)
@@ -410,16 +420,30 @@ static void work(struct exchange *exchange)
 	gateway->host.on_request(gateway->host.ctx, exchange->ticket, &spec);
 }
 
+/* The arbiter was told that its dispatch is over. */
+static void wait_again(struct exchange *exchange)
+{
+	ticket_close(exchange->gateway->tickets, exchange->ticket);
+	exchange->instance = ID_NONE;
+	exchange->dispatched_at_us = 0;
+	work(exchange);
+}
+
 void exchange_return(struct exchange *exchange)
 {
 	struct gateway *gateway = exchange->gateway;
 
 	exchange->returned = true;
 	gateway->host.on_return(gateway->host.ctx, exchange->ticket, exchange->instance);
-	ticket_close(gateway->tickets, exchange->ticket);
-	exchange->instance = ID_NONE;
-	exchange->dispatched_at_us = 0;
-	work(exchange);
+	wait_again(exchange);
+}
+
+void exchange_ask_again(struct exchange *exchange)
+{
+	struct gateway *gateway = exchange->gateway;
+
+	gateway->host.on_refused(gateway->host.ctx, exchange->ticket);
+	wait_again(exchange);
 }
 
 /* False: its key has asked for enough; the exchange has ended. */

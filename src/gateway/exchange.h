@@ -51,10 +51,16 @@ struct exchange {
 	bool counted;                /* against its key's quota */
 	bool ejects, ejects_only;    /* its model is to leave memory: behind the answer, or instead of one */
 	bool returned;               /* it came back from an engine that was gone, once */
+	bool may_outgrow;            /* its engine may be started anew with a larger context */
+	bool refused;                /* its answer is a 400 that is being read, for it may say that */
+	bool sized;                  /* its engine was asked how many tokens its prompt is */
+	int64_t size_until_us;       /* ... and its answer is awaited so long; 0 = it is not */
+	uint32_t outgrown;           /* times that it came back for a larger context */
 	int64_t deadline_us;         /* from arrival; 0 = none */
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
 	int64_t prompt_bytes;        /* bounds the tokens of its prompt; -1 = not known */
+	int64_t prompt_tokens;       /* as its engine counted them; -1 = it did not */
 	int64_t reply_tokens;        /* it asks for at most; -1 = not said */
 	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
 	const struct conf_side *side; /* the rule by which it is side traffic; NULL = it is not */
@@ -120,9 +126,31 @@ bool exchange_knows_path(struct exchange *exchange);
 /* ... one whose model has no such endpoint, as far as anybody knows. */
 void exchange_refuse_endpoint(struct exchange *exchange);
 
+/* Its head for the engine with another path; query and fields stay. */
+void exchange_head_for(const struct exchange *exchange, struct str target, struct buf *out);
+
 /* picture.c: what the picture that is asked for claims; false: it was refused. */
 bool exchange_weigh_picture(struct exchange *exchange, struct amount *need);
 
+/* outgrow.c: an engine's refusal of what its context does not hold. */
+/* Before it is sent to its engine. */
+void outgrow_prepare(struct exchange *exchange);
+/*
+ * True: its engine is asked first how many tokens it is, because the bound by bytes is too large for the
+ * context; then it is sent, or waits for a larger one.
+ */
+bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request);
+/* The answer to that is not awaited any longer. */
+void outgrow_asked_long_enough(struct exchange *exchange);
+/* The head of its answer: true where the answer is to be read to its end first. */
+bool outgrow_may_be(struct exchange *exchange, int status, int64_t length);
+/* That answer is whole: the exchange waits for a larger context, or (false) it is to be relayed. */
+bool outgrow_returns(struct exchange *exchange);
+/* ... and tells the largest context that could be had, not the one that happens to be there. */
+void outgrow_tell_largest(struct exchange *exchange);
+
+/* Refused by an engine that is well: the arbiter is asked anew. */
+void exchange_ask_again(struct exchange *exchange);
 /* The engine it was dispatched to is gone, and never saw it: the arbiter is asked anew. */
 void exchange_return(struct exchange *exchange);
 

@@ -56,15 +56,39 @@ struct picture_need {
 	int64_t room_bytes;  /* for models on this machine, at most; 0 = not known */
 };
 
+/* What is known of how much a request is for its model. */
+struct prompt_size {
+	int64_t bytes;        /* of its prompt, which bound its tokens; -1 = not known */
+	int64_t tokens;       /* as the engine counted them; -1 = it did not */
+	int64_t reply_tokens; /* that it asks for at most; -1 = not said */
+};
+
+/* A request that its engine refused because its context does not hold it. */
+struct outgrown {
+	uint32_t model;
+	struct id instance;
+	uint64_t sequence;
+	int64_t prompt_tokens; /* as the engine counted them */
+	int64_t reply_tokens;  /* that it asks for, or is expected to */
+};
+
 struct gateway_host {
 	void *ctx;
 	/* A new request for the arbiter; the ticket is open. */
 	void (*on_request)(void *ctx, struct id ticket, const struct request_spec *spec);
 	/*
-	 * What its dispatch is to claim, by the bytes of its prompt (-1: not known) and the tokens it
-	 * asks for (-1: not said); all zero: the model's own figure. NULL: always that.
+	 * What its dispatch is to claim and how many tokens it comes to, into `out`, which is left as it
+	 * is where the model's own figure holds. NULL: always that.
 	 */
-	void (*need)(void *ctx, uint32_t model, int64_t prompt_bytes, int64_t reply_tokens, struct amount *out);
+	void (*need)(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out);
+	/* Whether its engine may be started anew with a larger context. NULL: none may. */
+	bool (*elastic)(void *ctx, uint32_t model);
+	/* Whether, as far as is known of its size, that model's instance may be too small for a request. */
+	bool (*may_exceed)(void *ctx, uint32_t model, const struct prompt_size *prompt);
+	/* The largest context of it that could be granted now, in tokens. */
+	int64_t (*context_now)(void *ctx, uint32_t model);
+	/* True: a larger context is on its way, and the request is to ask again. */
+	bool (*outgrown)(void *ctx, const struct outgrown *request);
 	/*
 	 * A request for work ended on this side, for whatever reason. With a ticket the arbiter is to be
 	 * told: FINISHED where it was dispatched, else GONE. The ticket is closed when this returns.
@@ -75,6 +99,8 @@ struct gateway_host {
 	 * it for the arbiter (FINISHED), and say that the instance is not well. A new on_request follows.
 	 */
 	void (*on_return)(void *ctx, struct id ticket, struct id instance);
+	/* The same where the instance is well, and refused it: it is ended for the arbiter, and that is all. */
+	void (*on_refused)(void *ctx, struct id ticket);
 	/* Where an instance listens. */
 	bool (*endpoint)(void *ctx, struct id instance, struct endpoint *out);
 	/* Is the model loaded, for a look; the instance goes to out. */

@@ -30,6 +30,8 @@ void relay_rearm(struct exchange *exchange)
 	}
 	if (exchange->broke_at_us && exchange->broke_at_us + CAUSE_US < at_us)
 		at_us = exchange->broke_at_us + CAUSE_US;
+	if (exchange->size_until_us && exchange->size_until_us < at_us)
+		at_us = exchange->size_until_us;
 	int64_t stall_us = exchange_model(exchange)->stall_timeout_us;
 	if (exchange->stalled && stall_us > 0 && exchange->stalled_at_us + stall_us < at_us)
 		at_us = exchange->stalled_at_us + stall_us;
@@ -78,6 +80,10 @@ void relay_alarm(struct exchange *exchange)
 	if (waits && exchange->deadline_us &&
 	    now_us >= exchange->arrived_at_us + exchange->deadline_us) {
 		exchange_fail(exchange, FAIL_DEADLINE, NULL);
+		return;
+	}
+	if (exchange->size_until_us && now_us >= exchange->size_until_us) {
+		outgrow_asked_long_enough(exchange);
 		return;
 	}
 	if (exchange->broke_at_us && now_us >= exchange->broke_at_us + CAUSE_US) {
@@ -216,9 +222,11 @@ static void on_head(void *ctx, const struct message *head, enum body_kind kind, 
 	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
 	bool streams = is_event_stream(exchange, head);
 
-	buf_release(&exchange->head); /* nothing is tried again from here on */
 	exchange->first_byte_at_us = boot_now_us();
 	exchange->engine_status = head->status;
+	if (outgrow_may_be(exchange, head->status, length))
+		return;
+	buf_release(&exchange->head); /* nothing is tried again from here on */
 	exchange->engine_streams = streams;
 	if (exchange->route.begins && head->status == 202)
 		exchange->job = job_new(exchange, exchange->route.begins);
@@ -259,7 +267,7 @@ static void on_body(void *ctx, const struct str *parts, uint32_t count)
 {
 	struct exchange *exchange = ctx;
 
-	if (is_collected(exchange)) {
+	if (exchange->refused || is_collected(exchange)) {
 		collect(exchange, parts, count);
 		return;
 	}
@@ -288,11 +296,37 @@ static void go_on_alone(struct exchange *exchange)
 		answer_end(client);
 }
 
+/* A refusal that was read before anything went out. */
+static void relay_refusal(struct exchange *exchange)
+{
+	struct head_field fields[OWN_FIELDS_MAX];
+	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
+	struct str body = buf_str(&exchange->error);
+
+	exchange->status = exchange->engine_status;
+	exchange->bytes_out = (int64_t)body.length;
+	if (exchange->client) {
+		uint32_t count = relay_own_fields(exchange, fields, texts);
+		answer_begin(exchange->client, exchange->status, "application/json", (int64_t)body.length, fields, count);
+		answer_write(exchange->client, &body, 1);
+	}
+	exchange_end(exchange);
+}
+
 static void on_end(void *ctx)
 {
 	struct exchange *exchange = ctx;
 	struct failure failure;
 
+	if (exchange->refused) {
+		if (outgrow_returns(exchange))
+			return;
+		outgrow_tell_largest(exchange);
+		if (!exchange->early) {
+			relay_refusal(exchange);
+			return;
+		}
+	}
 	if (exchange->job && job_begin(exchange->job)) {
 		go_on_alone(exchange);
 		return;
@@ -395,6 +429,8 @@ void relay_start(struct exchange *exchange)
 
 	assert(!exchange->upstream);
 	exchange->stage = STAGE_RUNNING;
+	outgrow_prepare(exchange);
+	request.holds_body = exchange->may_outgrow;
 	if (!host->endpoint(host->ctx, exchange->instance, &request.endpoint)) {
 		on_unreachable(exchange);
 		return;
@@ -403,6 +439,8 @@ void relay_start(struct exchange *exchange)
 	request.head = head;
 	if (exchange_model(exchange)->forward_auth)
 		request.credentials = buf_str(&exchange->credentials);
+	if (outgrow_asks(exchange, &request))
+		return;
 	exchange->upstream =
 		upstream_start(exchange->gateway, &request, &upstream_events, exchange);
 }

@@ -26,6 +26,7 @@ struct upstream {
 	enum method method;
 	struct buf head;      /* as it is sent, with what stands before the body */
 	struct intake *body;
+	bool holds_body;
 	struct stream *stream;
 	uint64_t sent;        /* of the body */
 	uint64_t fetch_at;    /* where the piece begins that is being fetched */
@@ -145,8 +146,14 @@ static void send_more(struct upstream *upstream)
 		else
 			fetch_slice(upstream);
 	}
-	if (upstream->answered && is_sent(upstream))
+	if (upstream->answered && !upstream->holds_body && is_sent(upstream))
 		intake_clear(upstream->body);
+}
+
+void upstream_let_go(struct upstream *upstream)
+{
+	upstream->holds_body = false;
+	send_more(upstream);
 }
 
 static void on_drained(void *ctx)
@@ -380,6 +387,7 @@ struct upstream *upstream_start(struct gateway *gateway, const struct upstream_r
 	upstream->method = request->method;
 	upstream->upgrade = request->upgrade;
 	upstream->body = request->body;
+	upstream->holds_body = request->holds_body;
 	complete_head(upstream, request);
 
 	struct stream *kept = pool_take(gateway->pool, upstream->server);

@@ -44,7 +44,7 @@ enum { UPSTREAM_PARTS_MAX = 32 };
 /*
  * `head` is a request head with everything but Host, length, credentials and the
  * blank line behind; `credentials` are whole lines; `body` is complete. Both stay with the caller, and
- * `body` is cleared at the first byte of the answer.
+ * `body` is cleared at the first byte of the answer, or later where it is held.
  */
 struct upstream_request {
 	struct id instance;
@@ -56,6 +56,7 @@ struct upstream_request {
 	struct str ahead;     /* sent before the body, and part of it */
 	struct str credentials; /* of the client, where its model passes them on; else empty */
 	struct intake *body;
+	bool holds_body;      /* it stays after the first byte of the answer, until upstream_let_go() */
 };
 
 struct upstream *upstream_start(struct gateway *gateway, const struct upstream_request *request,
@@ -66,6 +67,8 @@ void upstream_resume(struct upstream *upstream);
 /* Behind a 101: bytes of the other protocol, and whether earlier ones still wait. */
 void upstream_send(struct upstream *upstream, struct str bytes);
 bool upstream_sends(const struct upstream *upstream);
+/* The body is not needed any more: given back as soon as all of it is sent. */
+void upstream_let_go(struct upstream *upstream);
 void upstream_free(struct upstream *upstream); /* NULL: nothing */
 
 /* Kept connections to an instance are closed: it is told to stop. */

@@ -202,10 +202,35 @@ static void command(struct world *world, uint32_t model, enum request_kind kind)
 	arrive(world, spec);
 }
 
+/* The same model with twice the context, or half of it. */
+static void resize_model(struct world *world, uint32_t model)
+{
+	struct model_spec *spec = &world->model[model].spec;
+	bool grows = rng_below(&world->rng, 2) == 0;
+	struct amount *amounts[] = { &spec->base, &spec->peak, &spec->lower };
+
+	if (!spec->present || spec->flags & (MODEL_OUTSIDE | MODEL_RESERVATION))
+		return;
+	spec->context_tokens = grows ? 2 * (spec->context_tokens | 1) % 100000 : spec->context_tokens / 2;
+	for (uint32_t i = 0; i < 3; i++)
+		for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+			for (uint32_t use = 0; use < USE_COUNT; use++)
+				amounts[i]->bytes[pool][use] =
+					amounts[i]->bytes[pool][use] / 4 * (grows ? 5 : 3);
+	uint32_t flags = MODEL_RESIZE | (rng_below(&world->rng, 2) ? MODEL_GROWN : 0);
+	spec->flags |= flags;
+	world_tell_model(world, model);
+	spec->flags &= ~flags;
+}
+
 static void change_catalogue(struct world *world, uint32_t model)
 {
 	struct model_spec *spec = &world->model[model].spec;
 
+	if (rng_below(&world->rng, 3) == 0) {
+		resize_model(world, model);
+		return;
+	}
 	if (spec->present && rng_below(&world->rng, 2)) {
 		spec->present = 0;
 	} else if (!spec->present || rng_below(&world->rng, 2)) {

@@ -104,7 +104,8 @@ void engine_stop(struct world *world, const struct action *action)
 	/* Of what may have been something else when it was loaded nothing is said. */
 	if (engine->outside && model->spec.flags & MODEL_OUTSIDE && action->reason == REASON_ROOM)
 		world_broken(world, "a server of somebody else went for room");
-	if (running && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
+	if (running && (action->reason == REASON_ROOM || action->reason == REASON_IDLE ||
+	                action->reason == REASON_CONTEXT))
 		world_broken(world, "running requests ended for room");
 	if (pinned && !reserved && (action->reason == REASON_ROOM || action->reason == REASON_IDLE))
 		world_broken(world, "a pinned model went for room");

@@ -64,9 +64,13 @@ static void fill_model(struct script *script, struct event *event)
 
 	event->model.model = next(script) % (MODELS + 1);
 	spec->present = next(script) % 8 != 0;
-	spec->flags = next(script) | next(script) % 4 << 8;
+	spec->flags = next(script);
+	uint32_t more = next(script);
+	spec->flags |= more % 4 << 8 | (more >> 4) % 8 << 16; /* renewed, resized, grown */
 	spec->priority = next(script) % PRIORITY_COUNT;
-	spec->slots = next(script) % 4;
+	uint32_t size = next(script);
+	spec->slots = size % 4;
+	spec->context_tokens = size / 4 * 1000;
 	spec->queue = next(script) % 8;
 	spec->unload_after_us = (int64_t)next(script) * 1000000 - 1;
 	spec->drain_timeout_us = (int64_t)next(script) * 1000000 - 1;

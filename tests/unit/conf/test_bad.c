@@ -346,10 +346,6 @@ static const struct bad bad_files[] = {
 	  "2:36: error: models.m.on_disconnect: finish is not built yet in this version; try: "
 	  "cancel" },
 	{ "models:\n"
-	  "  m: {file: m.gguf, kv: elastic}\n",
-	  "2:25: error: models.m.kv: elastic is not built yet in this version; try: lazy or "
-	  "fixed" },
-	{ "models:\n"
 	  "  m: {file: m.gguf, models_dir: x}\n",
 	  "2:21: error: models.m.models_dir: not built yet in this version; try: remove it" },
 	{ "models:\n"

@@ -1,0 +1,45 @@
+#ifndef APP_ELASTIC_H
+#define APP_ELASTIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+#include "estimate/estimate.h"
+
+/*
+ * elastic - the contexts that a model may be started with, and what each takes.
+ *
+ * From the largest downwards each is half of the one above, as long as that is at
+ * least twice the floor; below it is the floor. So every step up at least doubles.
+ * What each takes is reckoned when the model's file is looked at: a context is
+ * chosen while a request waits, and no file is read then.
+ */
+enum { ELASTIC_MOST = 10, ELASTIC_FLOOR = 4096 };
+
+/* The numbers of an estimate that change with the context. */
+struct elastic_step {
+	int64_t context; /* per conversation */
+	struct footprint device, host;
+	int64_t base_bytes, steady_bytes, peak_bytes, upper_bytes, lower_bytes, sigma_bytes;
+	int64_t ubatch, host_layers;
+};
+
+struct elastic {
+	uint32_t count; /* 0: the context is what it is */
+	uint32_t now;   /* the step that the next load takes */
+	bool chosen;    /* by somebody; else it is the smallest because the file was just looked at */
+	struct elastic_step step[ELASTIC_MOST]; /* smallest first */
+};
+
+/* Whether its settings leave the context to us. */
+bool elastic_applies(const struct conf_model *model);
+/* The contexts for a model whose largest is `most`; returns how many. */
+uint32_t elastic_contexts(const struct conf_model *model, int64_t most, int64_t out[ELASTIC_MOST]);
+void elastic_keep(struct elastic_step *step, int64_t context, const struct estimate *estimate);
+/* The estimate as it is with that context. */
+void elastic_use(const struct elastic_step *step, struct estimate *estimate);
+/* The smallest step that holds so many tokens; the largest where none does. */
+uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * Contexts that follow conversations by restart, where KV cannot follow use: an
+ * engine starts with what this model's conversations usually need, and is started
+ * anew with a larger context when a request needs it. The arbiter decides when
+ * there is room; what is chosen here is how large.
+ *
+ * A conversation is not to be interrupted twice: a growth takes the largest context
+ * that finds room without anybody's going, and never less than is needed.
+ */
+#include "app/shell.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/lengths.h"
+#include "base/alloc.h"
+#include "base/log.h"
+
+enum { LENGTHS_MOST = 4096 };
+
+struct contexts {
+	struct lengths *rows;
+	size_t count, capacity;
+};
+
+_Static_assert(sizeof(struct lengths) != sizeof(struct learned_row), "stored rows are told apart by their size");
+
+/* ---- what conversations of a model usually need ---- */
+
+static struct lengths *find_lengths(struct contexts *contexts, uint64_t model, uint64_t key)
+{
+	for (size_t i = 0; i < contexts->count; i++)
+		if (contexts->rows[i].model == model && contexts->rows[i].key == key)
+			return &contexts->rows[i];
+	return NULL;
+}
+
+/* NULL: there are too many already. */
+static struct lengths *add_lengths(struct contexts *contexts, const struct lengths *row)
+{
+	if (contexts->count == LENGTHS_MOST)
+		return NULL;
+	if (contexts->count == contexts->capacity) {
+		contexts->capacity = contexts->capacity ? 2 * contexts->capacity : 16;
+		contexts->rows = xrealloc(contexts->rows, contexts->capacity * sizeof(*row));
+	}
+	contexts->rows[contexts->count] = *row;
+	return &contexts->rows[contexts->count++];
+}
+
+static void on_lengths(void *ctx, const void *stored)
+{
+	struct lengths row;
+
+	memcpy(&row, stored, sizeof(row));
+	add_lengths(ctx, &row);
+}
+
+/* Nobody's long conversations are lost among the many short ones of another key. */
+static int64_t usual_tokens(const struct shell *shell, uint32_t model)
+{
+	const struct contexts *contexts = shell->contexts;
+	int64_t most = 0;
+
+	for (size_t i = 0; i < contexts->count; i++) {
+		int64_t usual = contexts->rows[i].model == shell->catalogue.rows[model].spec.file_key
+		                        ? lengths_usual(&contexts->rows[i]) : 0;
+		most = usual > most ? usual : most;
+	}
+	return most;
+}
+
+static uint32_t first_step(const struct shell *shell, uint32_t model)
+{
+	return elastic_step_for(&shell->catalogue.rows[model].elastic, usual_tokens(shell, model));
+}
+
+void shell_context_start(struct shell *shell, uint32_t model)
+{
+	struct catalogue_row *row = &shell->catalogue.rows[model];
+
+	if (row->elastic.count && !row->elastic.chosen)
+		catalogue_choose(row, first_step(shell, model));
+}
+
+void shell_open_contexts(struct shell *shell)
+{
+	shell->contexts = xcalloc(1, sizeof(*shell->contexts));
+	if (shell->store)
+		store_load_learned(shell->store, sizeof(struct lengths), on_lengths, shell->contexts);
+	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+		shell_context_start(shell, i);
+}
+
+void shell_close_contexts(struct shell *shell)
+{
+	if (!shell->contexts)
+		return;
+	free(shell->contexts->rows);
+	free(shell->contexts);
+	shell->contexts = NULL;
+}
+
+void shell_context_ended(struct shell *shell, const struct exchange_end *end)
+{
+	int64_t tokens = end->tokens_in + end->tokens_out;
+
+	if (end->model == MODEL_NONE || end->fail != FAIL_NONE || tokens <= 0 ||
+	    !shell->catalogue.rows[end->model].elastic.count)
+		return;
+	struct lengths fresh = { .model = shell->catalogue.rows[end->model].spec.file_key,
+		                 .key = end->key ? str_hash(str_from(end->key->name)) : 0 };
+	struct lengths *row = find_lengths(shell->contexts, fresh.model, fresh.key);
+	if (!row)
+		row = add_lengths(shell->contexts, &fresh);
+	if (!row)
+		return;
+	lengths_note(row, shell->conversation_of[end->ticket.index], tokens);
+	if (shell->store)
+		store_save_learned(shell->store, row->model, row->key, row, sizeof(*row));
+}
+
+/* ---- a larger one ---- */
+
+static enum fits fits_with(const struct shell *shell, uint32_t model, uint32_t step)
+{
+	struct catalogue_row row = shell->catalogue.rows[model];
+	struct model_spec spec;
+
+	catalogue_choose(&row, step);
+	shell_fill_spec(shell, model, &row, &spec);
+	return arbiter_fits(shell->arbiter, model, &spec);
+}
+
+static bool finds_room(enum fits fits)
+{
+	return fits == FITS_NOW || fits == FITS_TIGHT;
+}
+
+/* The step for a request that needs `least`; the present one where no larger one can be had. */
+static uint32_t choose_step(const struct shell *shell, uint32_t model, uint32_t least)
+{
+	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
+
+	for (uint32_t step = elastic->count - 1; step > least; step--)
+		if (finds_room(fits_with(shell, model, step)))
+			return step;
+	return fits_with(shell, model, least) == FITS_NEVER ? elastic->now : least;
+}
+
+static bool is_loaded(const struct shell *shell, uint32_t model)
+{
+	struct model_view view;
+
+	return arbiter_model(shell->arbiter, model, &view) && !id_is_none(view.instance);
+}
+
+static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t request)
+{
+	struct catalogue_row *row = &shell->catalogue.rows[model];
+	int64_t was = row->elastic.step[row->elastic.now].context;
+
+	catalogue_choose(row, step);
+	log_info("%s: its context is %lld tokens from its next start on, instead of %lld",
+	         shell->conf->models[model].name, (long long)row->elastic.step[step].context, (long long)was);
+	shell_push_resized(shell, model, request);
+}
+
+/* The context that the next load takes holds `tokens`, if any that can be had does. */
+static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, uint64_t request)
+{
+	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
+	uint32_t least = elastic_step_for(elastic, tokens);
+
+	if (least <= elastic->now)
+		return;
+	/* What is not loaded has nothing to be interrupted, and others to load beside it. */
+	uint32_t step = is_loaded(shell, model) ? choose_step(shell, model, least) : least;
+	if (step > elastic->now)
+		resize(shell, model, step, request);
+}
+
+/*
+ * An engine that is there counts them itself. For one that is yet to be started two bytes
+ * are taken for a token: the bound would have it start four times too large.
+ */
+int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt)
+{
+	struct prompt_size size = *prompt;
+
+	if (size.tokens < 0 && is_loaded(shell, model))
+		return 0;
+	if (size.tokens < 0)
+		size.bytes /= 2;
+	return shell_most_tokens(shell, model, &size);
+}
+
+bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_size *prompt)
+{
+	const struct shell *shell = ctx;
+	struct model_view view;
+
+	return arbiter_model(shell->arbiter, model, &view) && !shell->conf->models[model].mmproj &&
+	       shell_most_tokens(shell, model, prompt) > view.context_tokens;
+}
+
+void shell_context_arrived(struct shell *shell, const struct request_spec *spec)
+{
+	if (spec->kind == REQUEST_INFER && spec->tokens > 0 && shell->catalogue.rows[spec->model].elastic.count)
+		make_room_for(shell, spec->model, spec->tokens, spec->sequence);
+}
+
+bool shell_context_is_elastic(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+
+	return shell->catalogue.rows[model].elastic.count > 0;
+}
+
+bool shell_context_outgrown(void *ctx, const struct outgrown *request)
+{
+	struct shell *shell = ctx;
+	const struct elastic *elastic = &shell->catalogue.rows[request->model].elastic;
+	struct model_view view;
+
+	if (!elastic->count || shell->phase != PHASE_SERVING ||
+	    elastic->step[elastic->count - 1].context <= request->prompt_tokens)
+		return false; /* no context holds it: none is started for it */
+	make_room_for(shell, request->model, request->prompt_tokens + request->reply_tokens, request->sequence);
+	int64_t context = elastic->step[elastic->now].context;
+	bool same = arbiter_model(shell->arbiter, request->model, &view) &&
+	            id_equal(view.instance, request->instance) && (int64_t)view.context_tokens >= context;
+	return !same && context > request->prompt_tokens;
+}
+
+bool shell_context_is_grown(const struct shell *shell, uint32_t model, const struct catalogue_row *row)
+{
+	return row->elastic.count > 0 && row->elastic.now > first_step(shell, model);
+}
+
+/* Told to end: the next load starts as large as is usual, unless it is ended to be larger. */
+void shell_context_stopped(struct shell *shell, const struct action *stop)
+{
+	struct catalogue_row *row = &shell->catalogue.rows[stop->model];
+
+	if (shell->phase != PHASE_SERVING || stop->reason == REASON_CONTEXT || stop->reason == REASON_CONFIG ||
+	    row->elastic.count == 0)
+		return;
+	uint32_t step = first_step(shell, stop->model);
+	if (step != row->elastic.now)
+		resize(shell, stop->model, step, 0);
+}
+
+int64_t shell_context_now(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
+	struct model_view view;
+
+	if (!elastic->count)
+		return 0;
+	bool known = arbiter_model(shell->arbiter, model, &view);
+	bool loaded = known && !id_is_none(view.instance);
+	for (uint32_t step = elastic->count; known && step-- > 0;) {
+		enum fits fits = loaded && step <= elastic->now ? FITS_NOW : fits_with(shell, model, step);
+		if (finds_room(fits) || fits == FITS_AFTER_EVICTION)
+			return elastic->step[step].context;
+	}
+	return elastic->step[0].context;
+}

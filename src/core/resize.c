@@ -1,0 +1,163 @@
+#include "core/resize.h"
+
+#include "core/habit.h"
+#include "core/instance.h"
+#include "core/ledger.h"
+#include "core/model.h"
+#include "core/place.h"
+#include "core/set.h"
+
+static const struct amount nothing;
+
+/* It comes back by itself: somebody waits for it, or it was there before. */
+static void will_return(struct model *model)
+{
+	if (!model->preload)
+		model->renewing = model->preload = 1;
+}
+
+/* What the larger one will claim, if that fits into what is free and what the smaller one holds. */
+static struct amount claim_ahead(const struct arbiter *a, const struct model *model,
+                                 const struct instance *instance, struct verdict *out)
+{
+	struct amount peak = habit_peak(a, model, habit_expects(model));
+	struct amount sigma = habit_sigma(a, model);
+	struct outlook outlook;
+
+	outlook_now(a, &outlook);
+	outlook_remove(&outlook, instance);
+	*out = outlook_weigh(a, &outlook, &peak, &sigma);
+	return out->fits ? peak : nothing;
+}
+
+void resize_model(struct arbiter *a, struct model *model, uint64_t request)
+{
+	struct instance *instance = model_instance(a, model);
+	uint32_t was = instance ? instance->context_tokens : 0;
+
+	model->spec.flags &= ~(uint32_t)MODEL_RESIZE;
+	if (!instance || instance->state >= INSTANCE_STOPPING || was >= model->spec.context_tokens || a->shutdown)
+		return;
+	struct verdict verdict;
+	struct amount ahead = claim_ahead(a, model, instance, &verdict);
+	struct decision decision = decision_about(a, DECISION_GROW, REASON_REQUEST, model);
+	decision_weighed(a, &decision, &verdict);
+	decision.request = request;
+	decision.context_was = was;
+	decision.context_tokens = model->spec.context_tokens;
+	decision_record(a, &decision);
+
+	model->resize_at = a->now;
+	model->resize_claim = ahead;
+	bool ends_anyway = instance->state == INSTANCE_DRAINING && !instance->drain_for;
+	if (!ends_anyway)
+		will_return(model);
+	if (instance->state == INSTANCE_LOADING)
+		instance_end(a, instance, ACTION_ABORT_LOAD, REASON_CONTEXT);
+	else if (!ends_anyway)
+		instance_drain(a, instance, REASON_CONTEXT, NULL);
+	instance_reclaim(a, instance);
+}
+
+void resize_give_up(struct arbiter *a, struct model *model)
+{
+	struct instance *instance = model_instance(a, model);
+
+	model->resize_at = 0;
+	model->resize_claim = nothing;
+	if (instance)
+		instance_reclaim(a, instance);
+}
+
+void resize_ready(struct arbiter *a, struct model *model, struct decision *decision)
+{
+	if (!model->resize_at)
+		return;
+	model->resizes++;
+	decision->reason = REASON_CONTEXT;
+	decision->wait_us = a->now - model->resize_at;
+	decision->context_tokens = model_instance(a, model)->context_tokens;
+	model->resize_us += decision->wait_us;
+	resize_give_up(a, model);
+	model_refresh(a, model);
+}
+
+void resize_load(struct arbiter *a, struct model *model)
+{
+	struct outlook now;
+	struct verdict verdict;
+
+	if (!model->resize_at)
+		return;
+	model->resize_claim = nothing;
+	if (!place_wants_load(a, model) || a->shutdown || place_load_gate(a, model) != REASON_NONE)
+		return;
+	struct want want = place_want(a, model, model_head(a, model));
+	outlook_now(a, &now);
+	if (place_admits(a, &want, &now, &verdict))
+		place_start_load(a, &want, &verdict);
+}
+
+bool resize_under_pressure(struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i) {
+		struct model *model = model_row(a, i->model);
+		if (i->state != INSTANCE_READY || instance_busy(i) || i->clearing || model->queue.count ||
+		    model_pinned(model) || !(model->spec.flags & MODEL_GROWN))
+			continue;
+		struct decision decision = decision_about(a, DECISION_SHRINK, REASON_PRESSURE, model);
+		decision.context_was = i->context_tokens;
+		decision.idle_us = a->now - model->last_used_at;
+		decision_record(a, &decision);
+		model->spec.flags &= ~(uint32_t)MODEL_GROWN;
+		will_return(model);
+		instance_end(a, i, ACTION_STOP, REASON_PRESSURE);
+		return true;
+	}
+	return false;
+}
+
+/* ---- looking ahead ---- */
+
+static bool fits(const struct arbiter *a, const struct outlook *outlook, const struct amount *need,
+                 const struct amount *sigma)
+{
+	return outlook_weigh(a, outlook, need, sigma).fits;
+}
+
+/* The account without whom `busy` and the rules let go. */
+static void remove_others(const struct arbiter *a, const struct model *model, bool busy, struct outlook *out)
+{
+	INSTANCES_LIVE(a, i) {
+		const struct model *other = model_row(a, i->model);
+		bool idle = i->state >= INSTANCE_STOPPING || (!instance_busy(i) && !other->queue.count);
+		if (other != model && !set_mates(model, other) && !set_pinned(a, other) && (busy || idle))
+			outlook_remove(out, i);
+	}
+}
+
+enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct model_spec *spec)
+{
+	struct model as = *model_row(a, index);
+	const struct model *model = model_row(a, index);
+	const struct instance *instance = model_instance(a, model);
+	struct outlook outlook, others;
+
+	as.spec = *spec;
+	as.learned = (struct learned_row){ 0 };
+	struct amount need = habit_peak(a, &as, habit_expects(&as)), sigma = habit_sigma(a, &as);
+	outlook_now(a, &outlook);
+	if (instance)
+		outlook_remove(&outlook, instance);
+	if (fits(a, &outlook, &need, &sigma))
+		return FITS_NOW;
+	if (!outlook.holders && fits(a, &outlook, &need, NULL))
+		return FITS_TIGHT;
+	others = outlook;
+	remove_others(a, model, false, &others);
+	if (fits(a, &others, &need, others.holders ? &sigma : NULL))
+		return FITS_AFTER_EVICTION;
+	others = outlook;
+	remove_others(a, model, true, &others);
+	return fits(a, &others, &need, others.holders ? &sigma : NULL) ? FITS_NOT_NOW : FITS_NEVER;
+}

@@ -1,0 +1,185 @@
+/*
+ * A prompt that does not fit into its engine's context is refused by the engine
+ * with the number of its tokens. Where that engine can be started anew with a
+ * larger context the client hears nothing of it: the request goes back into the
+ * queue, and is sent again once the larger context is there. So its body is held
+ * until the engine's status is known, and a refusal is read before it is relayed.
+ *
+ * A prompt that fits may leave too little for its answer, which would end in the
+ * middle: so where the bound by its bytes does not tell that both fit, the engine
+ * is asked for the number of its tokens before it is sent.
+ */
+#include "gateway/exchange.h"
+
+#include "engine/slots.h"
+
+/* The first may have been chosen before others were heard of; what asks again and again is refused. */
+enum { TIMES_MAX = 2, REFUSAL_BYTES_MAX = 16 * 1024 };
+enum { ASK_US = 5 * 1000 * 1000 };
+
+/* Nothing of its engine's answer is left; what the engine is to be sent is. */
+static void forget_answer(struct exchange *exchange)
+{
+	upstream_free(exchange->upstream);
+	exchange->upstream = NULL;
+	buf_release(&exchange->error);
+	exchange->engine_status = 0;
+	exchange->first_byte_at_us = 0;
+	exchange->refused = false;
+}
+
+
+void outgrow_prepare(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+
+	exchange->may_outgrow = !exchange->is_look && !exchange->upgrade && host->elastic && host->outgrown &&
+	                        exchange->outgrown < TIMES_MAX && host->elastic(host->ctx, exchange->model);
+	exchange->refused = false;
+}
+
+bool outgrow_may_be(struct exchange *exchange, int status, int64_t length)
+{
+	exchange->refused = exchange->may_outgrow && status == 400 && length >= 0 && length <= REFUSAL_BYTES_MAX;
+	if (exchange->may_outgrow && !exchange->refused)
+		upstream_let_go(exchange->upstream);
+	return exchange->refused;
+}
+
+/* True: it waits for a larger context. */
+static bool asks_for_more(struct exchange *exchange, int64_t prompt_tokens)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct outgrown outgrown = {
+		.model = exchange->model,
+		.instance = exchange->instance,
+		.sequence = exchange->sequence,
+		.prompt_tokens = prompt_tokens,
+		.reply_tokens = exchange->reply_tokens >= 0 ? exchange->reply_tokens
+		                                            : exchange_model(exchange)->reply_tokens,
+	};
+
+	if (!host->outgrown(host->ctx, &outgrown))
+		return false;
+	exchange->outgrown++;
+	exchange->prompt_tokens = prompt_tokens;
+	forget_answer(exchange);
+	exchange_ask_again(exchange);
+	return true;
+}
+
+bool outgrow_returns(struct exchange *exchange)
+{
+	int64_t tokens = exceeded_tokens(buf_str(&exchange->error));
+
+	return tokens >= 0 && asks_for_more(exchange, tokens);
+}
+
+/* In llama-server's own shape, which its clients read. */
+void outgrow_tell_largest(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	int64_t tokens = exceeded_tokens(buf_str(&exchange->error));
+	int64_t context = host->context_now ? host->context_now(host->ctx, exchange->model) : 0;
+
+	if (tokens < 0 || context <= 0)
+		return;
+	buf_release(&exchange->error);
+	buf_printf(&exchange->error,
+	           "{\"error\":{\"code\":400,\"message\":\"the request is %lld tokens, and the context that can be "
+	           "had now is %lld\",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}",
+	           (long long)tokens, (long long)context, (long long)tokens, (long long)context);
+}
+
+/* ---- how many tokens is it? ---- */
+
+/* -1: nobody knows. */
+static void take_size(struct exchange *exchange, int64_t tokens)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+
+	forget_answer(exchange);
+	exchange->size_until_us = 0;
+	exchange->prompt_tokens = tokens;
+	struct prompt_size size = { exchange->prompt_bytes, tokens, exchange->reply_tokens };
+	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &size) && asks_for_more(exchange, tokens))
+		return;
+	relay_start(exchange);
+}
+
+static void on_size_head(void *ctx, const struct message *head, enum body_kind kind, int64_t length)
+{
+	struct exchange *exchange = ctx;
+
+	(void)kind;
+	(void)length;
+	exchange->engine_status = head->status;
+}
+
+static void on_size_body(void *ctx, const struct str *parts, uint32_t count)
+{
+	struct exchange *exchange = ctx;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (buf_length(&exchange->error) + parts[i].length <= REFUSAL_BYTES_MAX)
+			buf_append_str(&exchange->error, parts[i]);
+}
+
+static void on_size_pause(void *ctx)
+{
+	(void)ctx; /* it is short */
+}
+
+static void on_size_end(void *ctx)
+{
+	struct exchange *exchange = ctx;
+	bool told = exchange->engine_status == 200;
+
+	take_size(exchange, told ? json_number(buf_str(&exchange->error), "input_tokens") : -1);
+}
+
+static void on_size_failed(void *ctx, const char *what)
+{
+	(void)what;
+	take_size(ctx, -1); /* the request itself will meet the same, and tell it */
+}
+
+static void on_size_unreachable(void *ctx)
+{
+	take_size(ctx, -1);
+}
+
+static const struct upstream_events size_events = {
+	.on_head = on_size_head,
+	.on_body = on_size_body,
+	.on_pause = on_size_pause,
+	.on_end = on_size_end,
+	.on_failed = on_size_failed,
+	.on_unreachable = on_size_unreachable,
+};
+
+void outgrow_asked_long_enough(struct exchange *exchange)
+{
+	take_size(exchange, -1);
+}
+
+bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
+	struct upstream_request ask = *request;
+	struct buf head = BUF_INIT;
+
+	if (!exchange->may_outgrow || exchange->sized || size.tokens >= 0 || size.bytes < 0 ||
+	    !exchange->route.counts || !host->may_exceed || !host->may_exceed(host->ctx, exchange->model, &size))
+		return false;
+	exchange->sized = true;
+	exchange->size_until_us = boot_now_us() + ASK_US;
+	exchange_head_for(exchange, str_from(exchange->route.counts), &head);
+	ask.head = (struct str){ buf_str(&head).data, buf_length(&head) - 2 };
+	ask.holds_body = true;
+	exchange->upstream = upstream_start(exchange->gateway, &ask, &size_events, exchange);
+	buf_release(&head);
+	relay_rearm(exchange);
+	return true;
+}

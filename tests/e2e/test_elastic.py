@@ -1,0 +1,117 @@
+"""A context that follows conversations by restart: it starts small, grows when a request needs it, and nothing is lost."""
+import pytest
+
+from harness import Stream, ask, chat_body, content, decisions, engine_pids, models, real, wait_for, wait_state
+
+MIB = 1 << 20
+
+
+def elastic(file="tiny.gguf", low=512, most=2048, **more):
+    return real(file, context={"min": low, "max": most}, kv="elastic", reply=64, **more)
+
+
+def model(daemon):
+    return models(daemon)["chat"]
+
+
+def say(daemon, messages, tokens=6, timeout=240):
+    body = chat_body("chat", tokens)
+    body["messages"] = messages
+    answer = ask(daemon, "POST", "/v1/chat/completions", body, timeout=timeout)
+    assert answer.status == 200, answer
+    usage = answer.json["usage"]
+    return content(answer), usage["prompt_tokens"], usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+
+
+def user(words):
+    return {"role": "user", "content": "room " * words}
+
+
+def grown(daemon):
+    return decisions(daemon, "grow")
+
+
+def test_a_conversation_outgrows_its_context_and_goes_on(start):
+    daemon = start({"chat": elastic("kv.gguf")})
+    talk = [user(40)]
+    first, tokens, _ = say(daemon, talk)
+    assert model(daemon)["context"] == 512 and not grown(daemon)
+    small = engine_pids(daemon, "chat")[0]
+    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"], 30)
+    talk += [{"role": "assistant", "content": first}, user(60)]
+    said, longer, cached = say(daemon, talk)
+    state = model(daemon)
+    assert longer > 512 and state["context"] == 2048 and state["growths"] == 1 and state["growths_ms"] > 0
+    assert engine_pids(daemon, "chat") != [small]
+    assert cached > tokens * 0.8, "what was said before was read again"
+    decision, = grown(daemon)
+    assert (decision["context_was"], decision["context"]) == (512, 2048)
+    assert "from 512 to 2048 tokens" in decision["text"]
+    daemon.stop()
+    plain = start({"chat": real("kv.gguf", context=2048, kv="fixed")})
+    assert say(plain, talk)[0] == said
+
+
+def test_a_prompt_that_is_too_long_is_refused_as_the_engine_does(start):
+    daemon = start({"chat": elastic()})
+    say(daemon, [user(20)])
+    body = chat_body("chat", 6, text="room " * 600)
+    answer = ask(daemon, "POST", "/v1/chat/completions", body)
+    assert answer.status == 400
+    error = answer.json["error"]
+    assert error["type"] == "exceed_context_size_error" and error["n_prompt_tokens"] > 2048, error
+    assert error["n_ctx"] == 2048, "the largest that it could have had"
+    assert model(daemon)["context"] == 512 and not grown(daemon), "no context is large enough, so none is started"
+
+
+def test_bytes_alone_make_nothing_grow(start):
+    """300 bytes in few tokens: the bound says too much, the engine knows better."""
+    daemon = start({"chat": elastic(low=768)})
+    say(daemon, [user(20)])
+    text = "<|im_start|>" * 30  # one token each
+    body = chat_body("chat", 6, text=text)
+    assert ask(daemon, "POST", "/v1/chat/completions", body).status == 200
+    assert not grown(daemon) and model(daemon)["context"] == 768
+
+
+def test_an_answer_has_room_too(start):
+    """The prompt fits and its answer would not: it is not cut in the middle."""
+    daemon = start({"chat": elastic()})
+    say(daemon, [user(20)])
+    body = chat_body("chat", 450, text="room " * 20, ignore_eos=True)
+    answer = ask(daemon, "POST", "/v1/chat/completions", body)
+    assert answer.status == 200 and answer.json["usage"]["completion_tokens"] == 450, answer
+    assert len(grown(daemon)) == 1
+
+
+def test_growing_waits_for_what_runs_and_streams_hear_signs(start):
+    daemon = start({"chat": elastic(early_headers_after="1s")})
+    say(daemon, [user(20)])
+    pid = engine_pids(daemon, "chat")[0]
+    long_one = Stream(daemon, "chat", 380, text="room", ignore_eos=True)
+    assert long_one.line()
+    body = chat_body("chat", 6, text="room " * 110)
+    answer = ask(daemon, "POST", "/v1/chat/completions", body)
+    assert answer.status == 200 and engine_pids(daemon, "chat") != [pid]
+    lines, clean = long_one.rest()
+    assert clean and lines[-1] == "[DONE]" and len(lines) > 370, "who ran was cut"
+
+
+def test_what_was_learned_is_where_the_next_start_begins(start):
+    daemon = start({"chat": elastic()})
+    say(daemon, [user(20)])
+    say(daemon, [user(130)])
+    assert model(daemon)["context"] == 2048
+    daemon.model("chat", "unload")
+    wait_state(daemon, "chat", "unloaded")
+    daemon.model("chat", "load")
+    assert model(daemon)["context"] == 1024, "what its longest conversation took, of those that are known"
+    assert model(daemon)["growths"] == 1
+
+
+def test_a_plain_number_is_what_it_is(start):
+    daemon = start({"chat": real("tiny.gguf", context=512, kv="elastic")})
+    body = chat_body("chat", 6, text="room " * 130)
+    answer = ask(daemon, "POST", "/v1/chat/completions", body)
+    assert answer.status == 400 and answer.json["error"]["n_ctx"] == 512
+    assert model(daemon)["kv"] == "fixed"

@@ -1,0 +1,75 @@
+/* How long conversations usually get. */
+#include "../cmocka_all.h"
+
+#include "app/lengths.h"
+
+static void nothing_is_known_at_first(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	assert_int_equal(lengths_usual(&lengths), 0);
+	lengths_note(&lengths, 7, 0);
+	assert_int_equal(lengths_usual(&lengths), 0);
+}
+
+static void a_conversation_counts_once_with_its_longest_turn(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	for (int64_t turn = 1; turn <= 40; turn++)
+		lengths_note(&lengths, 7, turn * 100);
+	lengths_note(&lengths, 7, 300); /* begun anew */
+	assert_int_equal(lengths.next, 1);
+	assert_int_equal(lengths_usual(&lengths), 4000);
+}
+
+static void one_of_twenty_may_be_longer(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	for (uint64_t i = 1; i <= 38; i++)
+		lengths_note(&lengths, i, 1000 + (int64_t)i);
+	lengths_note(&lengths, 39, 60000);
+	lengths_note(&lengths, 40, 50000);
+	assert_int_equal(lengths_usual(&lengths), 1038);
+	lengths_note(&lengths, 1, 40000);
+	assert_int_equal(lengths_usual(&lengths), 40000);
+}
+
+static void few_are_all_counted(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	lengths_note(&lengths, 0, 500); /* without a name each is one */
+	lengths_note(&lengths, 0, 400);
+	assert_int_equal(lengths.next, 2);
+	assert_int_equal(lengths_usual(&lengths), 500);
+}
+
+static void what_was_long_ago_is_forgotten(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	for (uint64_t i = 1; i <= 10; i++)
+		lengths_note(&lengths, i, 90000);
+	for (uint64_t i = 11; i <= 10 + LENGTHS_KEPT; i++)
+		lengths_note(&lengths, i, 2000);
+	assert_int_equal(lengths_usual(&lengths), 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_known_at_first),
+		cmocka_unit_test(a_conversation_counts_once_with_its_longest_turn),
+		cmocka_unit_test(one_of_twenty_may_be_longer),
+		cmocka_unit_test(few_are_all_counted),
+		cmocka_unit_test(what_was_long_ago_is_forgotten),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* The same model with another context: started anew, with its claim, and nobody cut for it. */
+#include "rig.h"
+
+#include <stdio.h>
+
+enum { A, B };
+
+static uint32_t context_of(struct rig *rig, uint32_t model)
+{
+	return rig_view(rig, model).context_tokens;
+}
+
+static void resize(struct rig *rig, uint32_t model, int64_t gib, uint32_t context, uint32_t flags)
+{
+	struct event event = { .type = EVENT_MODEL };
+	struct model_spec *spec = rig_spec(rig, model, gib);
+
+	spec->context_tokens = context;
+	event.model.model = model;
+	event.model.spec = *spec;
+	event.model.spec.flags |= MODEL_RESIZE | flags;
+	rig_step(rig, &event);
+}
+
+static void add(struct rig *rig, uint32_t model, int64_t gib, uint32_t context)
+{
+	struct model_spec *spec = rig_spec(rig, model, gib);
+
+	spec->context_tokens = context;
+	spec->slots = 2;
+	rig_model(rig, model);
+}
+
+static void serve(struct rig *rig, uint32_t model)
+{
+	uint32_t request = rig_ask(rig, model);
+	char words[64];
+
+	rig_load(rig, model);
+	rig_finish(rig, request);
+	rig_measure(rig, model, (double)rig_view(rig, model).base_bytes / (double)GIB, true, false);
+	rig_sample(rig, 0);
+	snprintf(words, sizeof(words), "spawn %c, dispatch %u %c", 'a' + (int)model, request, 'a' + (int)model);
+	rig_expect(rig, words);
+}
+
+static void test_it_comes_back_larger_and_the_room_is_its_own_meanwhile(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	rig_add(&rig, B, 10);
+	serve(&rig, A);
+	resize(&rig, A, 12, 8000, 0);
+	rig_expect(&rig, "stop a");
+	assert_int_equal(rig_view(&rig, A).state, MODEL_RESIZING);
+	assert_int_equal(rig_view(&rig, A).claim_bytes, 12 * GIB); /* the larger of both, from the decision on */
+	uint32_t other = rig_ask(&rig, B);
+	uint32_t mine = rig_ask(&rig, A);
+	rig_expect(&rig, "");
+	rig_gone(&rig, A);
+	rig_expect(&rig, "spawn a"); /* b came first, and would fit into what a gave back */
+	rig_load(&rig, A);
+	assert_int_equal(context_of(&rig, A), 8000);
+	assert_int_equal(rig_view(&rig, A).growths, 1);
+	(void)other;
+	rig_finish(&rig, mine);
+	rig_close(&rig);
+}
+
+static void test_what_runs_is_not_cut_for_it(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	rig.spec[A].drain_timeout_us = 5 * SEC;
+	serve(&rig, A);
+	uint32_t long_one = rig_ask(&rig, A);
+	rig_expect(&rig, "dispatch 2 a");
+	resize(&rig, A, 6, 2000, 0);
+	rig_ask(&rig, A);
+	rig_wait(&rig, 600);
+	rig_expect(&rig, ""); /* it takes nothing new, and waits */
+	rig_finish(&rig, long_one);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, A);
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, A);
+	rig_expect(&rig, "dispatch 3 a");
+	assert_true(rig_view(&rig, A).growths_us >= 600 * SEC);
+	rig_close(&rig);
+}
+
+static void test_one_that_still_loads_begins_anew(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	rig_ask(&rig, A);
+	rig_spawned(&rig, A);
+	rig_expect(&rig, "spawn a");
+	resize(&rig, A, 6, 2000, 0);
+	rig_expect(&rig, "abort a");
+	rig_gone(&rig, A);
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, A);
+	rig_expect(&rig, "dispatch 1 a");
+	assert_int_equal(rig_view(&rig, A).failures, 0);
+	rig_close(&rig);
+}
+
+static void test_a_smaller_one_waits_for_the_next_load(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 6, 2000);
+	serve(&rig, A);
+	resize(&rig, A, 4, 1000, 0);
+	rig_expect(&rig, "");
+	assert_int_equal(context_of(&rig, A), 2000);
+	rig_close(&rig);
+}
+
+static void test_others_go_for_it_where_it_must_be(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	rig_add(&rig, B, 10);
+	serve(&rig, B);
+	serve(&rig, A);
+	resize(&rig, A, 14, 8000, 0);
+	rig_expect(&rig, "stop a");
+	rig_ask(&rig, A);
+	rig_gone(&rig, A);
+	rig_expect(&rig, "stop b");
+	rig_gone(&rig, B);
+	rig_expect(&rig, "spawn a");
+	rig_close(&rig);
+}
+
+static void test_under_pressure_grown_ones_go_first_and_come_back_small(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 40);
+	add(&rig, A, 4, 1000);
+	rig_add(&rig, B, 4);
+	serve(&rig, B);
+	serve(&rig, A);
+	resize(&rig, A, 12, 8000, MODEL_GROWN);
+	rig_gone(&rig, A);
+	rig_load(&rig, A);
+	rig_expect(&rig, "stop a, spawn a");
+	rig_pressure(&rig, PRESSURE_WARN);
+	rig_expect(&rig, "stop a"); /* b was used before it, and would go first else */
+	resize(&rig, A, 4, 1000, 0);
+	rig_pressure(&rig, PRESSURE_NONE);
+	rig_gone(&rig, A);
+	rig_wait(&rig, 120);
+	rig_expect(&rig, "spawn a"); /* though nobody asks for it */
+	rig_load(&rig, A);
+	assert_int_equal(context_of(&rig, A), 1000);
+	assert_int_equal(rig_view(&rig, A).growths, 1); /* that was none */
+	rig_close(&rig);
+}
+
+static void test_an_unload_ends_the_wait_for_it(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	serve(&rig, A);
+	resize(&rig, A, 6, 2000, 0);
+	rig_expect(&rig, "stop a");
+	rig_ask_as(&rig, A, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(&rig, A);
+	rig_expect(&rig, "done 2");
+	assert_int_equal(rig_view(&rig, A).state, MODEL_UNLOADED);
+	rig_close(&rig);
+}
+
+static enum fits fits(struct rig *rig, uint32_t model, int64_t gib)
+{
+	struct model_spec spec = rig->spec[model];
+
+	spec.base.bytes[0][USE_HOST] = spec.peak.bytes[0][USE_HOST] = gib * GIB;
+	return arbiter_fits(rig->arbiter, model, &spec);
+}
+
+static void test_what_would_fit_in_its_place(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	rig_add(&rig, B, 10);
+	serve(&rig, B);
+	serve(&rig, A);
+	assert_int_equal(fits(&rig, A, 9), FITS_NOW);
+	assert_int_equal(fits(&rig, A, 15), FITS_AFTER_EVICTION);
+	uint32_t request = rig_ask(&rig, B);
+	assert_int_equal(fits(&rig, A, 15), FITS_NOT_NOW);
+	rig_finish(&rig, request);
+	rig_pin(&rig, B, true);
+	assert_int_equal(fits(&rig, A, 15), FITS_NEVER);
+	assert_int_equal(fits(&rig, A, 30), FITS_NEVER);
+	rig_close(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_it_comes_back_larger_and_the_room_is_its_own_meanwhile),
+		cmocka_unit_test(test_what_runs_is_not_cut_for_it),
+		cmocka_unit_test(test_one_that_still_loads_begins_anew),
+		cmocka_unit_test(test_a_smaller_one_waits_for_the_next_load),
+		cmocka_unit_test(test_others_go_for_it_where_it_must_be),
+		cmocka_unit_test(test_under_pressure_grown_ones_go_first_and_come_back_small),
+		cmocka_unit_test(test_an_unload_ends_the_wait_for_it),
+		cmocka_unit_test(test_what_would_fit_in_its_place),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
