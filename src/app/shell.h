@@ -11,6 +11,7 @@
 #include "app/catalogue.h"
 #include "app/dirs.h"
 #include "app/leaks.h"
+#include "app/leftovers.h"
 #include "app/recorder.h"
 #include "app/sampler.h"
 #include "app/warmer.h"
@@ -86,6 +87,7 @@ struct shell {
 	uv_loop_t loop;
 	struct shell_options options;
 	enum shell_phase phase;
+	char owner[LEFTOVERS_MARK]; /* in the environment of engines; "" = nowhere to keep it */
 	char boot_id[9];
 	char socket_path[SOCKET_PATH_MAX];
 	char state_dir[DIR_PATH_MAX];

@@ -69,6 +69,7 @@ static int open_folders(struct shell *shell, struct err *err)
 	str_copy(shell->state_dir, sizeof(shell->state_dir), str_from(shell->conf->state_dir));
 	if (dirs_make(shell->state_dir, &state) < 0)
 		log_warn("no history: %s", state.text);
+	leftovers_mark(shell->state_dir, shell->runtime_dir, shell->owner);
 	return 0;
 }
 
@@ -257,12 +258,25 @@ static int open_engines(struct shell *shell, struct keeper *keeper, struct err *
 	                .socket_dir = shell->runtime_dir,
 	                .log_dir = no_logs.text[0] ? NULL : logs,
 	                .instances_max = shell->instance_capacity,
+	                .owner = shell->owner,
 	        },
 	        &events);
 	if (!shell->supervisor)
 		return err_set(err, -ENOMEM, "engines cannot be supervised");
 	shell_tell_secrets(shell);
 	return 0;
+}
+
+static void on_leftover(pid_t pid, const char *command)
+{
+	log_warn("process %d (%s) was left by an engine of an earlier life of this daemon, and was ended", (int)pid,
+	         command);
+}
+
+/* The run-time folder's lock is ours: whoever has our mark is of a life that is over. */
+static void end_leftovers(const struct shell *shell)
+{
+	leftovers_end(shell->owner, on_leftover);
 }
 
 static int open_gateway(struct shell *shell, struct err *err)
@@ -416,6 +430,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	 * sockets of its engines, its history, its recording. */
 	if (open_gateway(shell, err) < 0)
 		return err->code;
+	end_leftovers(shell);
 	open_history(shell);
 	shell_open_baseline(shell);
 	shell_find_lazy(shell);

@@ -346,6 +346,8 @@ static int start_process(struct instance *instance, struct err *err)
 
 	if (code < 0)
 		return code;
+	if (supervisor->options.owner && supervisor->options.owner[0])
+		words_add(&launch.env, supervisor->options.owner);
 	const char *program = strrchr(launch.argv.items[0], '/');
 	str_copy(instance->name, sizeof(instance->name),
 	         str_from(program && program[1] ? program + 1 : launch.argv.items[0]));

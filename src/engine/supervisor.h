@@ -65,6 +65,7 @@ struct supervisor_options {
 	const char *socket_dir;   /* 0700, ours: engines' sockets */
 	const char *log_dir;      /* logs are kept there too, rotated; ours. NULL: in memory alone */
 	uint32_t instances_max;
+	const char *owner;        /* "NAME=value" for the environment of each engine; NULL or "": nothing */
 	uint32_t drain_divisor;   /* 0 or 1: stopping takes the adapters' own times; more: so much less (tests) */
 };
 

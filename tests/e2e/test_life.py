@@ -39,6 +39,45 @@ def test_killed_while_loading(start):
     wait_for("the engine to be gone", lambda: not alive(pid), 5)
 
 
+def running(*command):
+    """The processes with exactly that command line."""
+    found, wanted = [], b"".join(word.encode() + b"\0" for word in command)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read() == wanted:
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def test_what_a_killed_daemon_and_keeper_leave_is_ended_by_the_next_life(start):
+    """An engine's child in a session of its own, which no signal to the engine's group reaches."""
+    script = f"setsid sleep 7654 & exec {FAKE} --host 127.0.0.1 --port ${{PORT}} --load-ms 0"
+    model = {"cmd": ["sh", "-c", script], "health": "/health", "footprint": "50MiB"}
+    stranger = subprocess.Popen(["setsid", "sleep", "7655"])
+    first = start({"a": model})
+    assert chat(first, "a").status == 200
+    engine = engine_pids(first)[0]
+    child = wait_for("the engine's child", lambda: running("sleep", "7654"))
+    keeper = int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(engine)]))
+    for pid in keeper, first.process.pid:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in keeper, first.process.pid:
+        kill(pid)
+    first.process.wait()
+    wait_for("the engine to be gone", lambda: not alive(engine), 5)
+    assert alive(child[0]), "it outlived them all"
+    second = start({"a": model}, folder=first.folder)
+    assert not alive(child[0])
+    assert f"process {child[0]} (sleep) was left by an engine of an earlier life" in second.tail()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+    assert chat(second, "a").status == 200
+
+
 def test_term_lets_running_requests_finish(start):
     daemon = start({"a": fake(args="--chunk-ms 20 --chunks 60")})
     stream = Stream(daemon, "a")
