@@ -208,18 +208,32 @@ struct request_spec {
 	struct amount need;    /* what a dispatch claims, on top of base; zero = the model's per_request */
 };
 
-/* A row of learned state, as arbiter_export() gives it and EVENT_LEARNED brings it back. */
+/*
+ * A row of learned state, as arbiter_export() gives it and EVENT_LEARNED brings it back: of a model, or, where
+ * file_key says so, of how the models of one pool slow one another.
+ */
+#define LEARNED_PACE UINT64_MAX /* file_key; the pool is build_key */
+enum { CROWDS = 4 };
+
 struct learned_row {
 	uint64_t file_key;
 	uint64_t build_key;
 	uint32_t loads;        /* observations behind it */
-	uint32_t unused;
+	uint32_t caution_milli; /* it ran out of memory: so much more is allowed for, see habit.h */
 	int64_t load_us;       /* smoothed load time */
 	int64_t prefill_ns;    /* to read a token of a prompt; 0 = not known */
 	int64_t speed_milli;   /* thousandths of a token a second, alone; 0 = not known */
-	struct amount base;    /* measured, loaded and idle */
-	struct amount peak;    /* highest measured while loading */
-	struct amount sigma;   /* spread of base */
+	union {
+		struct {
+			struct amount base;  /* measured, loaded and idle */
+			struct amount peak;  /* highest measured while loading */
+			struct amount sigma; /* spread of base */
+		};
+		struct {
+			int64_t share_ppb[CROWDS]; /* LEARNED_PACE: speed of one among 2, 3 ... of its speed alone */
+			uint32_t answers[CROWDS];  /* ... behind it */
+		};
+	};
 };
 
 struct event {

@@ -13,6 +13,7 @@
 static const double prior_weight = 2, prior_variance = 0.17 * 0.17;
 static const double least_spread = 0.012, first_spread = 0.05;
 static const double horizon_s = 600;
+static const double caution_most = 4, caution_least = 0.2, caution_share = 0.1;
 
 static bool learns(const struct arbiter *a)
 {
@@ -153,6 +154,28 @@ void habit_loaded(struct arbiter *a, struct model *model)
 	(void)a;
 	double before = habit_load_s(model);
 	model->habit.load_s = before + 0.3 * (habit_seconds(model->last_load_us) - before);
+}
+
+static void keep_caution(struct arbiter *a, struct model *model, double caution)
+{
+	model->habit.caution = caution;
+	if (model->learned.loads && !model->learned_dirty) {
+		model->learned_dirty = 1;
+		a->learned_dirty++;
+	}
+}
+
+void habit_ran_out(struct arbiter *a, struct model *model)
+{
+	keep_caution(a, model, clamp(model->habit.caution + 1, 0, caution_most));
+}
+
+void habit_in_peace(struct arbiter *a, struct model *model)
+{
+	double left = model->habit.caution / 2;
+
+	if (model->habit.caution > 0)
+		keep_caution(a, model, left < caution_least ? 0 : left);
 }
 
 double habit_load_s(const struct model *model)
@@ -421,7 +444,7 @@ struct amount habit_swing(const struct arbiter *a, const struct model *model,
 	return swing;
 }
 
-struct amount habit_sigma(const struct arbiter *a, const struct model *model)
+static struct amount spread(const struct arbiter *a, const struct model *model)
 {
 	if (!learns(a) || is_declared(model))
 		return model_sigma(model);
@@ -429,6 +452,13 @@ struct amount habit_sigma(const struct arbiter *a, const struct model *model)
 	if (!model->habit.samples && model->learned.loads)
 		return model->learned.sigma;
 	return scaled(a, &model->spec.base, __builtin_sqrt(variance > 0 ? variance : prior_variance));
+}
+
+struct amount habit_sigma(const struct arbiter *a, const struct model *model)
+{
+	struct amount sigma = spread(a, model);
+
+	return model->habit.caution > 0 ? scaled(a, &sigma, 1 + model->habit.caution) : sigma;
 }
 
 uint32_t habit_expects(const struct model *model)
@@ -451,7 +481,7 @@ static struct amount expected_needs(const struct arbiter *a, const struct model 
 	return needs;
 }
 
-struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects)
+static struct amount expected_peak(const struct arbiter *a, const struct model *model, uint32_t expects)
 {
 	struct amount peak, running;
 
@@ -470,6 +500,18 @@ struct amount habit_peak(const struct arbiter *a, const struct model *model, uin
 	struct amount swing = habit_swing(a, model, &needs, true);
 	amount_add(&running, &swing);
 	return amount_max(&peak, &running);
+}
+
+struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects)
+{
+	struct amount peak = expected_peak(a, model, expects);
+
+	if (model->habit.caution > 0) {
+		struct amount base = habit_base(a, model);
+		struct amount more = scaled(a, &base, caution_share * model->habit.caution);
+		amount_add(&peak, &more);
+	}
+	return peak;
 }
 
 void habit_expect(struct arbiter *a)

@@ -34,6 +34,12 @@ void habit_turn(struct model *model, const struct request *request);
 /* So many tokens of a prompt were read in that time. */
 void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us);
 void habit_loaded(struct arbiter *a, struct model *model);
+/*
+ * Its engine was killed, or gave up, for lack of memory: its next loads claim a tenth of its base more for each
+ * time, four at most, and its spread counts so much wider. Half of that goes with each life that ends in peace.
+ */
+void habit_ran_out(struct arbiter *a, struct model *model);
+void habit_in_peace(struct arbiter *a, struct model *model);
 void habit_sample(struct arbiter *a, struct instance *instance); /* one was measured */
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
 

@@ -289,6 +289,8 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 	assert(instance->state < INSTANCE_STOPPING);
 	assert(!instance->running.count || instance->cut);
 	leave_loading(a, instance);
+	if (instance->ready_at && how == ACTION_STOP)
+		habit_in_peace(a, model_row(a, instance->model));
 	enter(a, instance, INSTANCE_STOPPING);
 	instance->stop_reason = reason;
 	if (reason != REASON_CONTEXT)
@@ -320,6 +322,8 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 
 	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE && fail != FAIL_OUT_OF_MEMORY)
 		fail = FAIL_LOAD_FAILED; /* however it ended */
+	if (fail == FAIL_OUT_OF_MEMORY)
+		habit_ran_out(a, model);
 	if (loading)
 		model_load_failed(a, model, never_ready, fail);
 	else

@@ -2,6 +2,7 @@
 
 #include "core/instance.h"
 #include "core/model.h"
+#include "core/pace.h"
 
 /* Bytes of an average that moves a fraction of the way to x. */
 static int64_t toward(int64_t average, int64_t x, int64_t tenths)
@@ -102,6 +103,10 @@ bool learn_row(struct arbiter *a, const struct learned_row *row)
 {
 	bool taken = false;
 
+	if (row->file_key == LEARNED_PACE) {
+		pace_import(a, row);
+		return true;
+	}
 	for (uint32_t i = 0; i < a->models_used; i++) {
 		struct model *model = model_row(a, i);
 		if (!model->present || model->spec.file_key != row->file_key ||
@@ -111,6 +116,7 @@ bool learn_row(struct arbiter *a, const struct learned_row *row)
 		model_refresh(a, model);
 		model->habit.prefill_s = (double)row->prefill_ns / 1e9;
 		model->habit.speed_alone = (double)row->speed_milli / 1e3;
+		model->habit.caution = (double)row->caution_milli / 1e3;
 		taken = true;
 	}
 	return taken;

@@ -4,7 +4,12 @@
 #include "core/instance.h"
 #include "core/model.h"
 
-enum { SEEN_ENOUGH = 12, TOKENS_LEAST = 8, MOST_UNTIL_KNOWN = 2 };
+enum {
+	SEEN_ENOUGH = 12,
+	KEPT_EACH = 4, /* answers of a kind, before what they taught is kept anew; SEEN_ENOUGH is such a one */
+	TOKENS_LEAST = 8,
+	MOST_UNTIL_KNOWN = 2,
+};
 
 static const double near_one = 1.25;    /* of its own requests, at most so many ran beside it */
 static const double nobody = 0.1;       /* others that ran meanwhile: less counts as alone */
@@ -58,6 +63,28 @@ static void learn_shared(struct pace *pace, double others, double share)
 	pace->shared[crowd - 1] = toward(pace->shared[crowd - 1], share, 0.1);
 	if (pace->seen[crowd - 1] < UINT32_MAX)
 		pace->seen[crowd - 1]++;
+	if (pace->seen[crowd - 1] % KEPT_EACH == 0)
+		pace->dirty = 1;
+}
+
+void pace_export(struct pace *pace, uint32_t pool, struct learned_row *out)
+{
+	*out = (struct learned_row){ .file_key = LEARNED_PACE, .build_key = pool };
+	for (uint32_t i = 0; i < CROWDS; i++) {
+		out->share_ppb[i] = (int64_t)(pace->shared[i] * 1e9);
+		out->answers[i] = pace->seen[i];
+	}
+	pace->dirty = 0;
+}
+
+void pace_import(struct arbiter *a, const struct learned_row *row)
+{
+	struct pace *pace = &a->pace[row->build_key];
+
+	for (uint32_t i = 0; i < CROWDS; i++) {
+		pace->shared[i] = (double)row->share_ppb[i] / 1e9;
+		pace->seen[i] = row->answers[i];
+	}
 }
 
 void pace_end(struct arbiter *a, const struct request *request, int64_t tokens, int64_t decode_us)

@@ -29,6 +29,9 @@ static inline double pace_bandwidth(const struct model *model)
 {
 	return model->spec.bandwidth_permille ? model->spec.bandwidth_permille / 1000.0 : 1;
 }
+/* What was learned of a pool, to be kept, and as it was kept. */
+void pace_export(struct pace *pace, uint32_t pool, struct learned_row *out);
+void pace_import(struct arbiter *a, const struct learned_row *row);
 /* How many models gain by running at once. */
 double pace_most(const struct arbiter *a, uint32_t pool);
 

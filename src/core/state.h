@@ -27,7 +27,6 @@ enum {
 	TURNS_KEPT = 16,
 	HELD_KEPT = 8,
 	ASKED_KEPT = 12,
-	CROWDS = 4,
 	USE_KEPT = 20,
 };
 
@@ -166,6 +165,7 @@ struct habit {
 	double service_s;
 	double prefill_s;      /* to read one token of a prompt; 0 = not known */
 	double speed_alone;    /* tokens a second while no other model runs; 0 = not known */
+	double caution;        /* it ran out of memory: so many steps more are allowed for; 0 = none */
 	uint32_t asked[ASKED_KEPT]; /* arrivals by five minutes: a ring */
 	int64_t asked_at;      /* number of the five minutes that are being counted */
 	int64_t last_arrival;
@@ -231,6 +231,8 @@ struct pace {
 	double crowd;           /* its sum over time, in seconds */
 	double shared[CROWDS];  /* speed of one among 2, 3 ... as a share of its speed alone */
 	uint32_t seen[CROWDS];  /* answers behind it */
+	uint32_t dirty;         /* to be exported */
+	uint32_t unused;
 };
 
 struct due {

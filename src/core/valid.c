@@ -53,8 +53,18 @@ static bool spec_ok(const struct arbiter *a, const struct model_spec *spec)
 	       amount_ok(a, &spec->sigma) && amount_ok(a, &spec->lower);
 }
 
+static bool pace_ok(const struct learned_row *row)
+{
+	for (uint32_t i = 0; i < CROWDS; i++)
+		if (row->share_ppb[i] < 0 || row->share_ppb[i] > 1000000000)
+			return false;
+	return row->build_key < POOLS_MAX;
+}
+
 static bool learned_ok(const struct arbiter *a, const struct learned_row *row)
 {
+	if (row->file_key == LEARNED_PACE)
+		return pace_ok(row);
 	return row->loads >= 1 && row->loads < UINT32_MAX && span_ok(row->load_us, 0) &&
 	       span_ok(row->prefill_ns, 0) && span_ok(row->speed_milli, 0) &&
 	       amount_ok(a, &row->base) && amount_ok(a, &row->peak) && amount_ok(a, &row->sigma);

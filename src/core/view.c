@@ -178,12 +178,18 @@ uint32_t arbiter_export(struct arbiter *a, struct learned_row *out, uint32_t cap
 {
 	uint32_t written = 0;
 
+	for (uint32_t pool = 0; pool < POOLS_MAX && written < capacity; pool++)
+		if (a->pace[pool].dirty)
+			pace_export(&a->pace[pool], pool, &out[written++]);
 	for (uint32_t i = 0; i < a->models_used && a->learned_dirty && written < capacity; i++) {
 		struct model *model = model_row(a, i);
 		if (!model->learned_dirty)
 			continue;
 		model->learned_dirty = 0;
 		a->learned_dirty--;
+		model->learned.caution_milli = (uint32_t)(model->habit.caution * 1e3);
+		model->learned.prefill_ns = (int64_t)(model->habit.prefill_s * 1e9);
+		model->learned.speed_milli = (int64_t)(model->habit.speed_alone * 1e3);
 		out[written++] = model->learned;
 	}
 	return written;

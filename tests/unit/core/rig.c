@@ -62,6 +62,12 @@ static void say_action(struct rig *rig, const struct action *action)
 	case ACTION_DISCARD:
 		say(rig, "discard %c", model);
 		break;
+	case ACTION_WARM:
+		say(rig, "warm %c", model);
+		break;
+	case ACTION_COOL:
+		say(rig, "cool %c", model);
+		break;
 	case ACTION_ABORT_LOAD:
 		say(rig, "abort %c", model);
 		break;

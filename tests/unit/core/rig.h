@@ -19,7 +19,7 @@
  * After every step arbiter_check() runs, and a step without news must be silent.
  *
  *	spawn a   stop a   kill a   abort a   dispatch 1 a   cancel 1 deadline
- *	reject 1 queue_full   done 1   drained
+ *	reject 1 queue_full   done 1   drained   discard a   warm a   cool a
  *
  * with decisions (but dispatch, queue and refuse) in brackets where the rig is
  * told to show them: [load a request]  [evict b least_recent for a]

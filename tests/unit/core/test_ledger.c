@@ -214,6 +214,63 @@ static void what_was_measured_is_claimed_at_the_next_load(void **state)
 	rig_close(&rig);
 }
 
+static void run_out(struct rig *rig)
+{
+	struct event event = { .type = EVENT_INSTANCE_EXITED };
+
+	event.instance.instance = rig_view(rig, 0).instance;
+	event.instance.fail = FAIL_OUT_OF_MEMORY;
+	rig_step(rig, &event);
+	rig_measure(rig, 0, 0, true, true);
+	rig_sample(rig, 0);
+}
+
+static int64_t claimed_mib(struct rig *rig)
+{
+	return rig_view(rig, 0).claim_bytes >> 20;
+}
+
+static void who_ran_out_of_memory_is_allowed_more_for_a_while(void **state)
+{
+	struct request_spec load = { .kind = REQUEST_LOAD }, unload = { .kind = REQUEST_UNLOAD };
+	struct rig rig;
+	struct learned_row row[4];
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 5);
+	rig_ask_as(&rig, 0, load);
+	assert_int_equal(claimed_mib(&rig), 5 * 1024);
+	rig_load(&rig, 0);
+	rig_measure(&rig, 0, 5, true, false);
+	rig_sample(&rig, 5);
+	run_out(&rig);
+	rig_ask_as(&rig, 0, load);
+	assert_int_equal(claimed_mib(&rig), 5 * 1024 + 512);
+	run_out(&rig); /* while it loads */
+	rig_wait(&rig, 10);
+	rig_ask_as(&rig, 0, load);
+	assert_int_equal(claimed_mib(&rig), 6 * 1024);
+	rig_load(&rig, 0);
+	assert_int_equal(claimed_mib(&rig), 5 * 1024); /* what it takes when loaded is measured */
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 1);
+	assert_int_equal(row[0].caution_milli, 2000);
+	rig_ask_as(&rig, 0, unload);
+	rig_gone(&rig, 0);
+	rig_ask_as(&rig, 0, load);
+	assert_int_equal(claimed_mib(&rig), 5 * 1024 + 512);
+	rig_close(&rig);
+
+	/* A restart does not forget it. */
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 5);
+	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
+	rig_step(&rig, &event);
+	rig_ask_as(&rig, 0, load);
+	assert_int_equal(claimed_mib(&rig), 6 * 1024);
+	rig_close(&rig);
+}
+
 static void a_claim_ends_when_the_bytes_are_seen_back(void **state)
 {
 	struct rig rig;
@@ -260,6 +317,7 @@ int main(void)
 		cmocka_unit_test(the_automatic_margin_is_two_sigma_combined),
 		cmocka_unit_test(what_was_declared_stands_against_a_lower_measurement),
 		cmocka_unit_test(what_was_measured_is_claimed_at_the_next_load),
+		cmocka_unit_test(who_ran_out_of_memory_is_allowed_more_for_a_while),
 		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,6 +187,97 @@ static void the_least_missed_goes(void **state)
 	rig_close(&rig);
 }
 
+/* Nobody goes for what nobody asked for; when the big one has gone, all are back, side by side. */
+static void the_preloaded_come_back_when_a_big_job_is_gone(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	for (uint32_t model = 0; model < 2; model++) {
+		rig_spec(&rig, model, 8)->flags |= MODEL_PRELOAD;
+		rig_model(&rig, model);
+		rig_load(&rig, model);
+	}
+	rig_spec(&rig, 2, 17)->unload_after_us = 60 * SEC;
+	rig_model(&rig, 2);
+	rig_expect(&rig, "spawn a, spawn b");
+	uint32_t job = rig_ask(&rig, 2);
+	rig_expect(&rig, "stop a, stop b");
+	rig_gone(&rig, 0);
+	rig_gone(&rig, 1);
+	rig_load(&rig, 2);
+	rig_wait(&rig, 100);
+	rig_finish(&rig, job);
+	rig_wait(&rig, 50);
+	rig_expect(&rig, "spawn c, dispatch 1 c");
+	rig_wait(&rig, 20);
+	rig_expect(&rig, "stop c");
+	rig_gone(&rig, 2);
+	rig_expect(&rig, "spawn a, spawn b");
+	rig_close(&rig);
+}
+
+static void say_cached(struct rig *rig, uint32_t model, int64_t gib)
+{
+	struct event event = { .type = EVENT_FILE_RESIDENCY };
+
+	event.residency.model = model;
+	event.residency.cached_bytes = gib * GIB;
+	rig_step(rig, &event);
+}
+
+/* First what costs nobody anything, last what somebody is waiting for, and pins after all. */
+static void pressure_takes_in_order_of_what_is_lost(void **state)
+{
+	enum { PIN, BATCH, PERSON, IDLE, LOADS, WARM };
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 60);
+	rig_spec(&rig, PIN, 4)->flags |= MODEL_PINNED;
+	rig_spec(&rig, BATCH, 4)->priority = PRIORITY_BATCH;
+	rig_spec(&rig, PERSON, 4)->priority = PRIORITY_INTERACTIVE;
+	rig_spec(&rig, IDLE, 4);
+	rig_spec(&rig, LOADS, 4);
+	rig_spec(&rig, WARM, 4)->file_bytes = 4 * GIB;
+	for (uint32_t model = 0; model <= WARM; model++) {
+		rig.spec[model].bandwidth_permille = 100; /* so that all may run at once */
+		rig_model(&rig, model);
+	}
+	for (uint32_t model = 0; model <= IDLE; model++) {
+		uint32_t request = rig_ask(&rig, model);
+		rig_load(&rig, model);
+		if (model == IDLE)
+			rig_finish(&rig, request);
+	}
+	say_cached(&rig, WARM, 4);
+	rig_sample(&rig, 16);
+	rig.words_length = 0;
+	rig.words[0] = 0;
+	rig_pressure(&rig, PRESSURE_WARN);
+	rig_expect(&rig, "stop d");
+	rig_sample(&rig, 16);
+	rig_expect(&rig, "cool f"); /* with the next sample */
+	rig_gone(&rig, IDLE);
+	rig_ask(&rig, LOADS);
+	rig_expect(&rig, "cool f"); /* it is not told yet that it was */
+	rig_pressure(&rig, PRESSURE_NONE);
+	rig_expect(&rig, "spawn e");
+	rig_pressure(&rig, PRESSURE_CRIT);
+	rig_expect(&rig, "abort e");
+	say_cached(&rig, WARM, 0);
+	rig_gone(&rig, LOADS);
+	rig_expect(&rig, "kill b, cancel 2 emergency");
+	rig_leave(&rig, 2);
+	rig_gone(&rig, BATCH);
+	rig_expect(&rig, "kill c, cancel 3 emergency");
+	rig_leave(&rig, 3);
+	rig_gone(&rig, PERSON);
+	rig_expect(&rig, "kill a, cancel 1 emergency");
+	rig_close(&rig);
+}
+
 /* Its conversation would take longer to read again than the other takes to load. */
 static void a_long_warm_conversation_is_no_cheap_victim(void **state)
 {
@@ -414,6 +505,44 @@ static void how_many_run_at_once_follows_their_speed(void **state)
 	rig_close(&rig);
 }
 
+static void how_models_slow_one_another_is_kept_over_a_restart(void **state)
+{
+	struct learned_row row[8];
+	struct pool_view pool;
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 40);
+	for (uint32_t model = 0; model < 2; model++) {
+		rig_add(&rig, model, 8);
+		uint32_t request = rig_ask(&rig, model);
+		rig_load(&rig, model);
+		rig_wait(&rig, 2);
+		rig_answer(&rig, request, 0, 1, 100, 50);
+	}
+	for (uint32_t i = 0; i < 10; i++)
+		run_together(&rig, 20);
+	uint32_t rows = arbiter_export(rig.arbiter, row, 8);
+	assert_true(rows > 0 && row[0].file_key == LEARNED_PACE && row[0].build_key == 0);
+	assert_int_equal(arbiter_export(rig.arbiter, row + 1, 7), 0);
+	rig_close(&rig);
+
+	open_cotenant(&rig, 40);
+	arbiter_pool(rig.arbiter, 0, &pool);
+	assert_true(pool.active_most == 2);
+	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
+	rig_step(&rig, &event);
+	arbiter_pool(rig.arbiter, 0, &pool);
+	assert_true(pool.active_most == 1 && pool.speed_shared[0] > 0.39 && pool.speed_shared[0] < 0.41);
+	event.learned.build_key = POOLS_MAX;
+	rig_step(&rig, &event);
+	event.learned.build_key = 0;
+	event.learned.share_ppb[0] = -1;
+	rig_step(&rig, &event);
+	assert_int_equal(arbiter_counters(rig.arbiter)->invalid_events, 2);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -424,6 +553,8 @@ int main(void)
 		cmocka_unit_test(a_plan_owns_its_victims),
 		cmocka_unit_test(a_plan_ends_with_its_queue),
 		cmocka_unit_test(the_least_missed_goes),
+		cmocka_unit_test(the_preloaded_come_back_when_a_big_job_is_gone),
+		cmocka_unit_test(pressure_takes_in_order_of_what_is_lost),
 		cmocka_unit_test(a_long_warm_conversation_is_no_cheap_victim),
 		cmocka_unit_test(threshold_loads_below_its_mark),
 		cmocka_unit_test(one_at_a_time_keeps_one),
@@ -432,6 +563,7 @@ int main(void)
 		cmocka_unit_test(a_set_comes_and_goes_as_one),
 		cmocka_unit_test(a_set_is_let_in_by_its_sum),
 		cmocka_unit_test(how_many_run_at_once_follows_their_speed),
+		cmocka_unit_test(how_models_slow_one_another_is_kept_over_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
