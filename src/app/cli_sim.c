@@ -152,7 +152,7 @@ static bool take_world(const char *name, struct sim_order *order, int *code)
 	if (workload_exists(name))
 		return true;
 	*code = cli_fail(CLI_USAGE, "cotenant lab sim --list",
-	                 "lab: there is no workload '%.60s', and no file by that name ends in .yaml or .json", name);
+	                 "lab: there is no workload '%.60s'; a file to play ends in .yaml or .json", name);
 	return false;
 }
 

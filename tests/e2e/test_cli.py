@@ -215,6 +215,23 @@ def test_doctor_s_advice_keeps_within_the_limit(tmp_path):
     assert found["status"] == "unknown" and "2 cannot be judged" in found["found"] and rows == []
 
 
+def test_lab_sim_plays_a_machine_of_ones_own(tmp_path):
+    machine = ROOT / "doc/my-machine.yaml"
+    done = run("lab", "sim", machine, "--hours", "1", "--seeds", "1-2", "--faults", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["workload"] == "my-machine" and len(told["runs"]) == 2, done
+    assert told["mean"]["invariant_violations"] == 0 and told["mean"]["unfinished"] == 0
+    assert told["models"]["chat"]["requests"] > 0 and told["mean"]["faults"]["lie"] > 0
+    compared = run("lab", "sim", machine, "--hours", "1", "--seeds", "1", "--policy", "all")
+    assert compared.returncode == 0 and "clairvoyant" in compared.stdout and "lru" in compared.stdout
+
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("machine: {memory: 8GiB, dsk: 1GB}\nmodels:\n  a: {footprint: 1GiB}\n")
+    refused = run("lab", "sim", wrong)
+    assert refused.returncode == 1 and f"{wrong}:1:25: error: machine: unknown key 'dsk'; try: disk" in refused.stderr
+    assert run("lab", "sim", "nowhere").returncode == 2
+
+
 def test_events_follow(daemon):
     follower = subprocess.Popen([PROGRAM, "events", "--json"], env=daemon.environment, stdout=subprocess.PIPE, text=True,
                                 stdin=subprocess.DEVNULL)
