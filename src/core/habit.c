@@ -332,12 +332,19 @@ static void learn_footprint(struct arbiter *a, const struct instance *instance)
 /* What it is counted with follows what was learned. */
 static void follow(struct arbiter *a, struct instance *instance)
 {
-	const struct model *model = model_row(a, instance->model);
+	struct model *model = model_row(a, instance->model);
+	double before = (double)amount_total(&instance->base);
 
 	if (!learns(a) || instance->state > INSTANCE_DRAINING || instance->outdated)
 		return;
 	struct amount sigma = habit_sigma(a, model);
 	instance->base = habit_base(a, model);
+	/* The rest is beyond the base: what the base grew by is in it no more. */
+	double grown = (double)amount_total(&instance->base) - before;
+	if (grown > 0 && instance->state != INSTANCE_LOADING && model->habit.runs_seen) {
+		model->habit.rest = clamp(model->habit.rest - grown, 0, model->habit.rest);
+		model->habit.rest_once = clamp(model->habit.rest_once - grown, 0, model->habit.rest_once);
+	}
 	ledger_spread(a, instance, &sigma);
 	instance_reclaim(a, instance);
 }

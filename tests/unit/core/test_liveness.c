@@ -129,6 +129,29 @@ static void a_wrong_sample_of_work_raises_no_later_claim(void **state)
 	rig_close(&rig);
 }
 
+/* What it grew by as it ran is its base, once it was seen idle: not both. */
+static void what_an_engine_grew_by_is_counted_once(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 64);
+	rig_add(&rig, 0, 30);
+	rig_sample(&rig, 8);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	settle(&rig, 0, 30, 8, 3);
+	rig_ask(&rig, 0);
+	settle(&rig, 0, 40, 8, 3);
+	rig_finish(&rig, 2);
+	settle(&rig, 0, 40, 8, 3);
+	rig_ask(&rig, 0);
+	assert_true(rig_view(&rig, 0).claim_bytes >= 40 * GIB);
+	assert_true(rig_view(&rig, 0).claim_bytes < 43 * GIB);
+	rig_close(&rig);
+}
+
 /* ---- alone on the machine ---- */
 
 static uint32_t ask_needing(struct rig *rig, uint32_t model, int64_t gib)
@@ -401,6 +424,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_first_sample_is_corrected_by_the_next),
 		cmocka_unit_test(a_wrong_sample_of_a_load_raises_no_later_claim),
 		cmocka_unit_test(a_wrong_sample_of_work_raises_no_later_claim),
+		cmocka_unit_test(what_an_engine_grew_by_is_counted_once),
 		cmocka_unit_test(who_is_alone_and_waited_for_is_not_evicted_under_pressure),
 		cmocka_unit_test(the_load_of_one_alone_is_not_aborted_by_what_it_will_take),
 		cmocka_unit_test(starts_are_held_back_only_while_something_moves),
