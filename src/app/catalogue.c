@@ -252,7 +252,8 @@ static void note_formula(struct catalogue_row *row)
 	row->keys.model = row->spec.file_key;
 	row->keys.params = row->spec.build_key ^ (uint64_t)row->spec.context_tokens << 32;
 	row->formula = (struct formula_parts){
-		.fixed_bytes = e->base_bytes - compute,
+		/* A prompt cache grows after the load, which is what is learned from. */
+		.fixed_bytes = e->base_bytes - compute - e->cache_limit_bytes,
 		.compute_bytes = compute,
 		.on_device = e->device.total_bytes > 0,
 	};

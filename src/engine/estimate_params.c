@@ -172,7 +172,7 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->lazy_kv = choice->lazy;
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
-	out->huge_pages = model->engine == CONF_ENGINE_LLAMA_SERVER;
+	out->launched = model->engine == CONF_ENGINE_LLAMA_SERVER;
 	if (model->experts_resident_bytes > 0) {
 		out->experts_resident_bytes = model->experts_resident_bytes;
 		out->cpu_experts = -1;

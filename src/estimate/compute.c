@@ -177,5 +177,8 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 		return bounded_sum(bounded_sum(s.inputs, numbers), 2 * s.stream);
 	}
 	int64_t most = larger(phases(facts, cells, &s), phase_output(facts, cells));
+	/* Where nothing is copied over from another device, what goes past the state is alive with it. */
+	int64_t state = phase_state(facts, cells);
+	most = larger(most, state > 0 ? bounded_sum(state, s.stream) : 0);
 	return bounded_sum(most, 2 * s.stream);
 }

@@ -22,12 +22,13 @@ enum {
 	LOWER_PERCENT = 70,
 	CHECKPOINTS_SOON = CHECKPOINTS_A_TURN,
 	/*
-	 * With huge pages for malloc each large buffer and each of its two heaps rounds up to
-	 * 2 MiB. Measured over plain pages: 4 MiB for a model of 2 layers, 9 for 12, 12
-	 * for 16 of a large vocabulary; the peak is to hold for all of them.
+	 * With huge pages for malloc all of its heap is there: what rounds up to 2 MiB, and the tables of the
+	 * graphs, which have room for eight nodes a tensor of the model, some 3 KiB each. Measured:
+	 * 4 MiB for 20 tensors, 9 for 200, 21 for 640; the peak is to hold for all of them.
 	 */
-	HUGE_PAGES_BASE = 10 << 20,
-	HUGE_PAGES_PEAK = 18 << 20,
+	HUGE_PAGES_LEAST = 4 << 20,
+	HUGE_PAGES_TENSOR = 26 << 10,
+	HUGE_PAGES_SLACK = 8 << 20,
 };
 
 /* Measured spread of the constant a device's driver and context take (not in any file). */
@@ -60,7 +61,7 @@ void estimate_as_launched(struct estimate_params *params)
 	params->load = LOAD_NONE;
 	params->cache_ram_bytes = 0;
 	params->checkpoints = smaller(params->checkpoints, CHECKPOINTS_A_TURN);
-	params->huge_pages = true;
+	params->launched = true;
 }
 
 const char *estimate_source_name(enum estimate_source source)
@@ -185,6 +186,9 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
 	int64_t of_all = bounded_product(cells->sequences, kept);
 
+	/* Who lets an engine keep prompts on the side has given it that memory, whenever it takes it. */
+	if (params->launched)
+		sum = bounded_sum(sum, larger(params->cache_ram_bytes, 0));
 	out->base_bytes = params->lazy_kv ? sum - kv : sum;
 	out->per_request_bytes = bounded_sum(params->lazy_kv ? kv / cells->sequences : 0, kept);
 	out->steady_bytes = bounded_sum(sum, of_all);
@@ -192,8 +196,8 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t reading = bounded_sum(out->host.weights_bytes, out->host.overhead_bytes);
 	out->peak_bytes = larger(out->base_bytes, bounded_sum(reading, weights->passing_bytes));
 	out->peak_bytes = larger(out->peak_bytes, bounded_sum(out->base_bytes, of_all));
-	if (params->huge_pages)
-		out->peak_bytes = bounded_sum(out->peak_bytes, HUGE_PAGES_PEAK - HUGE_PAGES_BASE);
+	if (params->launched)
+		out->peak_bytes = bounded_sum(out->peak_bytes, HUGE_PAGES_SLACK);
 	out->sigma_bytes = larger(out->base_bytes / 100 * percent, SIGMA_LEAST_BYTES);
 	out->sigma_bytes += device ? DEVICE_SIGMA_BYTES : 0;
 	int64_t most = larger(out->steady_bytes, out->peak_bytes);
@@ -237,8 +241,9 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	weights_of(facts, params, &placement, &weights);
 	bool device = placement_any(facts, &placement);
 	size_parts(facts, params, &cells, &placement, out);
-	if (params->huge_pages)
-		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, HUGE_PAGES_BASE);
+	if (params->launched)
+		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes,
+		                                       HUGE_PAGES_LEAST + HUGE_PAGES_TENSOR * facts->tensor_count);
 	note_experts(facts, &weights, out);
 	out->device.weights_bytes = weights.device_bytes;
 	out->host.weights_bytes = weights.host_bytes;

@@ -53,7 +53,7 @@ struct estimate_params {
 	int64_t checkpoints;      /* --ctx-checkpoints: of recurrent and window layers, for each slot */
 	int64_t rollbacks;        /* snapshots of recurrent state a sequence keeps for speculative decoding */
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
-	bool huge_pages;          /* started with huge pages and a small heap for its allocator, as cotenant does */
+	bool launched;            /* by cotenant: huge pages and a small heap for its allocator, a prompt cache is counted */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
 	bool embeddings;
 };

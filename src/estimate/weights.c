@@ -97,7 +97,7 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 		out->host_bytes = bounded_sum(out->host_bytes, rewritten->embedding_bytes);
 	if (params->load != LOAD_MMAP) {
 		out->passing_bytes = rewritten->largest_bytes;
-		if (!params->huge_pages)
+		if (!params->launched)
 			out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
 	}
 }

@@ -210,3 +210,16 @@ def test_seven_billion_with_32k_allowed(start):
     settled(daemon, tokens)
     print(f"{tokens} tokens: {rss(pid) / MIB:.0f} MiB")
     assert rss(pid) <= (weights + 64 * MIB + tokens * TOKEN) * 1.05
+
+
+@pytest.mark.long
+def test_seven_billion_as_it_is_started_by_default(start):
+    """Read and rewritten for the processor: its weights are there once, and hardly anything beside them."""
+    daemon = start({"chat": real("7b.gguf", context=32768, slots=1)})
+    answer = ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"}, timeout=600)
+    assert answer.status == 200, answer
+    told = ask(daemon, "GET", "/api/v1/models/chat").json
+    weights = told["estimate"]["pools"]["host"]["weights_bytes"]
+    rest = rss(engine_pids(daemon, "chat")[0])
+    print(f"at rest {rest / MIB:.0f} MiB, {(rest - weights) / MIB:+.0f} over the weights")
+    assert rest <= weights + 64 * MIB

@@ -132,6 +132,21 @@ static void what_a_turn_leaves_is_a_request_s(void **state)
 	conf_free(fewer);
 }
 
+static void a_prompt_cache_that_is_allowed_is_counted(void **state)
+{
+	struct conf *plain = recorded("qwen3-8b", "device: cpu"), *keeps = recorded("qwen3-8b", "args: \"--cache-ram 512\"");
+	struct estimate without, with;
+	(void)state;
+
+	estimate_with(plain, 4096, 41, &without);
+	estimate_with(keeps, 4096, 41, &with);
+	assert_int_equal(without.cache_limit_bytes, 0);
+	assert_int_equal(with.base_bytes - without.base_bytes, 512 << 20);
+	assert_true(with.peak_bytes - without.peak_bytes >= 512 << 20);
+	conf_free(plain);
+	conf_free(keeps);
+}
+
 /* Layer by layer: the device's caches and weights fall, the host's rise by as much, nothing is lost. */
 static void a_split_moves_layers_and_loses_nothing(void **state)
 {
@@ -224,6 +239,7 @@ int main(void)
 		cmocka_unit_test(flags_that_move_memory_are_followed),
 		cmocka_unit_test(all_on_the_device_is_what_was_recorded),
 		cmocka_unit_test(what_a_turn_leaves_is_a_request_s),
+		cmocka_unit_test(a_prompt_cache_that_is_allowed_is_counted),
 		cmocka_unit_test(a_split_moves_layers_and_loses_nothing),
 		cmocka_unit_test(as_many_layers_as_fit),
 		cmocka_unit_test(nobody_splits_what_somebody_placed),
