@@ -349,6 +349,13 @@ static void follow(struct arbiter *a, struct instance *instance)
 	instance_reclaim(a, instance);
 }
 
+/* Were it wrong, no sample could show it, for nothing would ever run. */
+void habit_doubt(struct model *model)
+{
+	model->habit.rest *= 0.8;
+	model->habit.rest_once *= 0.8;
+}
+
 void habit_sample(struct arbiter *a, struct instance *instance)
 {
 	learn_footprint(a, instance);

@@ -41,6 +41,8 @@ void habit_loaded(struct arbiter *a, struct model *model);
 void habit_ran_out(struct arbiter *a, struct model *model);
 void habit_in_peace(struct arbiter *a, struct model *model);
 void habit_sample(struct arbiter *a, struct instance *instance); /* one was measured */
+/* What work takes, as learned, kept a request from starting where nothing else was in its way. */
+void habit_doubt(struct model *model);
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
 
 /* A model with all that was learned of it comes into what models have in common, or leaves it. */

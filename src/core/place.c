@@ -454,6 +454,8 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 		if (place_admits(a, want, &rest, &verdict))
 			return false;
 	}
+	if (want->instance)
+		habit_doubt(want->model);
 	request_reject(a, want->head, &refusal);
 	return true;
 }

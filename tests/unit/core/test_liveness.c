@@ -152,6 +152,37 @@ static void what_an_engine_grew_by_is_counted_once(void **state)
 	rig_close(&rig);
 }
 
+/* What work once took beyond all room is doubted with each refusal: else nothing would ever show that it was wrong. */
+static void what_was_learned_of_work_bars_nobody_for_good(void **state)
+{
+	struct rig rig;
+	int refused = 0;
+
+	(void)state;
+	open_cotenant(&rig, 64);
+	rig_add(&rig, 0, 30);
+	rig_sample(&rig, 8);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	settle(&rig, 0, 30, 8, 3);
+	rig_ask(&rig, 0);
+	settle(&rig, 0, 48, 8, 3);
+	rig_finish(&rig, 2);
+	settle(&rig, 0, 30, 22, 3); /* others take more than then */
+	rig_expect(&rig, "spawn a, dispatch 1 a, dispatch 2 a");
+	for (; refused < 40; refused++) {
+		uint32_t request = rig_ask(&rig, 0);
+		settle(&rig, 0, 30, 22, 15);
+		if (rig_view(&rig, 0).running) {
+			rig_finish(&rig, request);
+			break;
+		}
+	}
+	assert_true(refused > 0 && refused < 10);
+	rig_close(&rig);
+}
+
 /* ---- alone on the machine ---- */
 
 static uint32_t ask_needing(struct rig *rig, uint32_t model, int64_t gib)
@@ -425,6 +456,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_sample_of_a_load_raises_no_later_claim),
 		cmocka_unit_test(a_wrong_sample_of_work_raises_no_later_claim),
 		cmocka_unit_test(what_an_engine_grew_by_is_counted_once),
+		cmocka_unit_test(what_was_learned_of_work_bars_nobody_for_good),
 		cmocka_unit_test(who_is_alone_and_waited_for_is_not_evicted_under_pressure),
 		cmocka_unit_test(the_load_of_one_alone_is_not_aborted_by_what_it_will_take),
 		cmocka_unit_test(starts_are_held_back_only_while_something_moves),
