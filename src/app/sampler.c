@@ -298,6 +298,12 @@ void sampler_find_again(struct sampler *sampler)
 	sampler_now(sampler);
 }
 
+void sampler_look_again(struct sampler *sampler)
+{
+	sampler->until_all = 0;
+	sampler_now(sampler);
+}
+
 void sampler_now(struct sampler *sampler)
 {
 	sampler->again = true;

@@ -63,6 +63,8 @@ void sampler_within(struct sampler *sampler, uint32_t ms);
 void sampler_usual(struct sampler *sampler, int64_t unaccounted_bytes);
 /* The machine may be another: its devices are sought anew with the next sample, which comes at once. */
 void sampler_find_again(struct sampler *sampler);
+/* One more at once, of all processes: they, or what they map, may be others. */
+void sampler_look_again(struct sampler *sampler);
 /* One more at once. */
 void sampler_now(struct sampler *sampler);
 /* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). NULL is ignored. */

@@ -526,7 +526,7 @@ static void on_ready(void *ctx, struct id instance, uint32_t slots, uint32_t con
 	event.instance.context_tokens = context_tokens;
 	shell_push(ctx, &event);
 	shell_kept_ask(ctx, instance);
-	sampler_now(((struct shell *)ctx)->sampler); /* what it takes was not known until now */
+	sampler_look_again(((struct shell *)ctx)->sampler); /* what it takes was not known until now */
 }
 
 static void on_ended(void *ctx, struct id instance, const struct ending *ending)

@@ -129,26 +129,30 @@ static void share_out(struct hot_files *files, uint32_t owner, int64_t resident_
 	}
 }
 
-void hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
+bool hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
                     int64_t resident_bytes)
 {
 	char name[64];
 	struct lines lines;
 	struct str line;
 	struct mapping mapping;
+	bool any = false;
 
 	snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
 	if (!files->wanted[owner] || lines_open(&lines, root, name) < 0)
-		return;
+		return false;
 	while (lines_next(&lines, &line)) {
 		if (!parse_mapping(line, &mapping) || mapping.inode == 0)
 			continue;
 		for (uint32_t i = 0; i < files->count; i++)
-			if (is_mapping_of(&mapping, &files->file[i]))
+			if (is_mapping_of(&mapping, &files->file[i])) {
 				files->file[i].mapped_bytes += mapping.length;
+				any = true;
+			}
 	}
 	lines_close(&lines);
 	share_out(files, owner, resident_bytes);
+	return any;
 }
 
 void hot_files_close(struct hot_files *files, struct sample *sample)

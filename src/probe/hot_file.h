@@ -37,8 +37,8 @@ struct hot_files {
 };
 
 void hot_files_open(struct hot_files *files, const char *root, const struct sample *sample);
-/* `resident_bytes` is the process' RssFile. */
-void hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
+/* `resident_bytes` is the process' RssFile. True where it maps one of its owner's files. */
+bool hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
                     int64_t resident_bytes);
 void hot_files_close(struct hot_files *files, struct sample *sample);
 

@@ -81,28 +81,7 @@ static void add_gpu_bytes(struct gpu_use *gpus, struct sample_owner *owner, pid_
 		owner->gpu_bytes[pool] += bytes[pool];
 }
 
-static void add_process(const char *root, struct sample *sample, struct hot_files *files,
-                        struct gpu_use *gpus, uint32_t index, const struct process *process)
-{
-	struct sample_owner *owner = &sample->owner[index];
-	struct process_memory memory;
-
-	int rc = process_read_memory(root, process->pid, &memory);
-	if (rc < 0 && has_ended(rc))
-		return;
-	owner->processes++;
-	owner->cpu_us += process->cpu_us;
-	if (rc < 0) {
-		owner->complete = false;
-		return;
-	}
-	owner->anon_bytes += memory.anon_bytes;
-	owner->file_bytes += memory.file_bytes;
-	add_gpu_bytes(gpus, owner, process->pid);
-	hot_files_look(files, root, process->pid, index, memory.file_bytes);
-}
-
-/* What a pass over processes needs. */
+/* What needs to be known of a pass over processes. */
 struct pass {
 	const char *root;
 	struct sample *sample;
@@ -111,7 +90,38 @@ struct pass {
 	struct gpu_use *gpus;
 };
 
-static void look_at(const struct pass *pass, pid_t pid, struct sample_seen *seen)
+/* Reading its maps costs most: not where it had none of the files mapped. True where it has. */
+static bool add_process(const struct pass *pass, uint32_t index, const struct process *process, bool may_map)
+{
+	struct sample_owner *owner = &pass->sample->owner[index];
+	struct process_memory memory;
+
+	int rc = process_read_memory(pass->root, process->pid, &memory);
+	if (rc < 0 && has_ended(rc))
+		return false;
+	owner->processes++;
+	owner->cpu_us += process->cpu_us;
+	if (rc < 0) {
+		owner->complete = false;
+		return true;
+	}
+	owner->anon_bytes += memory.anon_bytes;
+	owner->file_bytes += memory.file_bytes;
+	add_gpu_bytes(pass->gpus, owner, process->pid);
+	return may_map && hot_files_look(pass->files, pass->root, process->pid, index, memory.file_bytes);
+}
+
+static void note(struct sample_seen *seen, pid_t pid, bool maps)
+{
+	if (seen->count == SAMPLE_SEEN_MAX) {
+		seen->whole = false;
+		return;
+	}
+	seen->maps[seen->count] = maps;
+	seen->pid[seen->count++] = pid;
+}
+
+static void look_at(const struct pass *pass, pid_t pid, bool may_map, struct sample_seen *seen)
 {
 	struct process process;
 
@@ -122,11 +132,9 @@ static void look_at(const struct pass *pass, pid_t pid, struct sample_seen *seen
 	uint32_t owner = owner_of(pass->sample, pass->members, &process);
 	if (owner == UINT32_MAX)
 		return;
-	if (seen && seen->count < SAMPLE_SEEN_MAX)
-		seen->pid[seen->count++] = pid;
-	else if (seen)
-		seen->whole = false;
-	add_process(pass->root, pass->sample, pass->files, pass->gpus, owner, &process);
+	bool maps = add_process(pass, owner, &process, may_map);
+	if (seen)
+		note(seen, pid, maps);
 }
 
 /* All of them, and who was an owner's is noted. */
@@ -147,7 +155,7 @@ static int look_at_all(const struct pass *pass, struct err *err)
 	seen->whole = true;
 	while ((entry = readdir(folder)))
 		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX)
-			look_at(pass, (pid_t)pid, seen);
+			look_at(pass, (pid_t)pid, true, seen);
 	closedir(folder);
 	seen->owners = 0;
 	for (uint32_t i = 0; i < pass->sample->owners; i++)
@@ -184,7 +192,7 @@ static int look_at_processes(const struct pass *pass, struct err *err)
 	if (!may_be_quick(pass->sample))
 		return look_at_all(pass, err);
 	for (uint32_t i = 0; i < seen->count; i++)
-		look_at(pass, seen->pid[i], NULL);
+		look_at(pass, seen->pid[i], seen->maps[i], NULL);
 	return 0;
 }
 

@@ -48,6 +48,7 @@ enum { SAMPLE_SEEN_MAX = 512 };
 
 struct sample_seen {
 	pid_t pid[SAMPLE_SEEN_MAX];
+	bool maps[SAMPLE_SEEN_MAX];      /* it had a file mapped that counts as hot */
 	uint32_t count;
 	bool whole;                      /* all of them are in it */
 	pid_t pgid[SAMPLE_OWNERS_MAX];   /* whose they were: of owners that had any */
