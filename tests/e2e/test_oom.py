@@ -54,6 +54,8 @@ def test_a_limit_of_the_control_group_is_named(start):
         os.kill(daemon.process.pid, signal.SIGSTOP)
         os.kill(engine, signal.SIGCONT)
         wait_for("the kernel to act", group.kills)
+        # It holds its memory until it is gone: seen before, the guard would end it for want of room.
+        wait_for("the engine to be gone", lambda: not os.path.exists(f"/proc/{engine}"))
         os.kill(daemon.process.pid, signal.SIGCONT)
         answer = stream.begin()
         assert answer.status == 502
