@@ -35,6 +35,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/version", CONF_ROLE_USE, handle_ollama_version },
 	{ "GET", "/api/tags", CONF_ROLE_USE, handle_ollama_tags },
 	{ "GET", "/api/ps", CONF_ROLE_USE, handle_ollama_ps },
+	{ "POST", "/api/show", CONF_ROLE_USE, handle_ollama_show },
 	{ "GET", "/api/v1/models", CONF_ROLE_USE, handle_models },
 	{ "GET", "/api/v1/models/{}", CONF_ROLE_USE, handle_model },
 	{ "POST", "/api/v1/models/{}/load", CONF_ROLE_ADMIN, handle_load },

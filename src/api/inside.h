@@ -43,7 +43,7 @@ api_handler handle_events;                                                /* eve
 api_handler handle_history;                                               /* history.c */
 api_handler handle_memory, handle_compact, handle_calibration, handle_health, handle_root, handle_config, handle_reload;   /* daemon.c */
 api_handler handle_openai_models, handle_openai_model, handle_ollama_version, handle_ollama_tags,
-	handle_ollama_ps;                                                 /* lists.c */
+	handle_ollama_ps, handle_ollama_show;                                                 /* lists.c */
 api_handler handle_metrics;                                               /* exposition.c */
 
 /* ---- answers ---- */

@@ -52,7 +52,16 @@ static json_t *openai_model(struct each_model *each, const struct model_view *mo
 	                                                      : model->spec->context_tokens),
 		"context_now", (json_int_t)api_context_now(each->api, model, index),
 		"pinned", model->pinned);
-	return openai_json(each->api, model->spec->name, meta);
+	const struct estimate *estimate = each->api->host.estimate(each->api->host.ctx, index);
+	json_int_t now = api_context_now(each->api, model, index);
+	if (now > 0) /* by the name that llama-server's clients read */
+		json_object_set_new(meta, "n_ctx", json_integer(now));
+	if (estimate && estimate->trained_context > 0)
+		json_object_set_new(meta, "n_ctx_train", json_integer(estimate->trained_context));
+	json_t *json = openai_json(each->api, model->spec->name, meta);
+	if (now > 0) /* ... and vLLM's */
+		json_object_set_new(json, "max_model_len", json_integer(now));
+	return json;
 }
 
 /* Personalities (`aliases:`) can be asked for by name as well. */
@@ -185,4 +194,62 @@ void handle_ollama_version(struct api *api, struct call *call, const char *name)
 {
 	(void)name;
 	api_reply(call, 200, json_pack("{s:s}", "version", api->options.version));
+}
+
+/* What clients size their prompts by: the largest context that could be had now, not the file's. */
+static json_t *model_info_json(const struct estimate *estimate, int64_t context)
+{
+	json_t *info = json_object();
+	char key[96];
+
+	if (!estimate)
+		return info;
+	json_object_set_new(info, "general.architecture", json_lossy(str_from(estimate->architecture)));
+	json_object_set_new(info, "general.parameter_count", json_integer(estimate->parameters));
+	snprintf(key, sizeof(key), "%s.context_length", estimate->architecture);
+	if (context > 0 && estimate->architecture[0])
+		json_object_set_new(info, key, json_integer(context));
+	return info;
+}
+
+/* The model's name out of {"model": ...}, or as older clients say, {"name": ...}. NULL: none. */
+static json_t *named_in(struct call *call)
+{
+	struct str body = call_body(call);
+	json_error_t error;
+	json_t *json = json_loadb(body.data, body.length, JSON_REJECT_DUPLICATES, &error);
+	json_t *name = json_object_get(json, "model");
+
+	if (!json_is_string(name))
+		name = json_object_get(json, "name");
+	name = json_is_string(name) ? json_incref(name) : NULL;
+	json_decref(json);
+	return name;
+}
+
+void handle_ollama_show(struct api *api, struct call *call, const char *unused)
+{
+	json_t *name = named_in(call);
+	struct model_view model;
+	char parameters[64] = "";
+
+	(void)unused;
+	if (!name) {
+		call_error(call, 400, "model_missing", "the body is a JSON object with \"model\"", NULL);
+		return;
+	}
+	uint32_t index = api_resolve(api, call, json_string_value(name), &model);
+	json_decref(name);
+	if (index == MODEL_NONE)
+		return;
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+	int64_t context = api_context_now(api, &model, index);
+	if (context > 0)
+		snprintf(parameters, sizeof(parameters), "num_ctx                        %lld", (long long)context);
+	bool embeds = estimate && estimate->is_encoder;
+	api_reply(call, 200,
+	          json_pack("{s:s, s:s, s:s, s:o, s:o, s:[s], s:o}", "modelfile", "", "parameters", parameters, "template",
+	                    "", "details", details_json(estimate), "model_info", model_info_json(estimate, context),
+	                    "capabilities", embeds ? "embedding" : "completion", "modified_at",
+	                    rfc3339(api_epoch_ms(api, api->options.started_at_us))));
 }

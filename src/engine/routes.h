@@ -38,6 +38,7 @@ struct route_row {
 	bool background;    /* work that stands back behind what people wait for */
 	bool unknown;       /* nobody knows whether the engine has it */
 	bool acts;          /* a look (it loads nothing) that no foreign web page may take */
+	bool tells_context; /* a look whose answer says "n_ctx", in its default_generation_settings */
 	const char *target; /* the path it has at the engine; NULL: the same */
 	const char *counts; /* POST there with the same body tells "input_tokens"; NULL: nobody counts */
 	const char *field;  /* "name=value": a field that is put before a form's own; NULL: none */

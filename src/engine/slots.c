@@ -121,6 +121,25 @@ int64_t exceeded_tokens(struct str body)
 	return exceeds ? tokens : -1;
 }
 
+struct str props_context(struct str body)
+{
+	struct walk walk = { body.data, body.data + body.length, 0 };
+	bool inside = false;
+	struct str key;
+
+	while (next_key(&walk, &key)) {
+		if (walk.depth == 1)
+			inside = str_is(key, "default_generation_settings");
+		if (walk.depth != 2 || !inside || !str_is(key, "n_ctx"))
+			continue;
+		const char *end = walk.at;
+		while (end < walk.end && *end >= '0' && *end <= '9')
+			end++;
+		return (struct str){ walk.at, (size_t)(end - walk.at) };
+	}
+	return (struct str){ body.data, 0 };
+}
+
 bool lazy_parse(struct str body, struct lazy_told *out)
 {
 	struct walk walk = { body.data, body.data + body.length, 0 };

@@ -51,6 +51,12 @@ bool lazy_took_effect(const struct lazy_told *told, int64_t expected_bytes);
  */
 int64_t exceeded_tokens(struct str body);
 
+/*
+ * In the answer to llama-server's GET /props the digits of the context that it has for each conversation;
+ * empty where there are none.
+ */
+struct str props_context(struct str body);
+
 /* The number of a key of the outermost object; -1 where there is none. */
 int64_t json_number(struct str object, const char *key);
 

@@ -53,6 +53,7 @@ struct exchange {
 	bool returned;               /* it came back from an engine that was gone, once */
 	bool may_outgrow;            /* its engine may be started anew with a larger context */
 	bool refused;                /* its answer is a 400 that is being read, for it may say that */
+	bool tells_context;          /* its answer is being read to tell the largest context that could be had */
 	bool sized;                  /* its engine was asked how many tokens its prompt is */
 	int64_t size_until_us;       /* ... and its answer is awaited so long; 0 = it is not */
 	uint32_t outgrown;           /* times that it came back for a larger context */

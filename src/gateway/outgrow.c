@@ -14,7 +14,7 @@
 #include "engine/slots.h"
 
 /* The first may have been chosen before others were heard of; what asks again and again is refused. */
-enum { TIMES_MAX = 2, REFUSAL_BYTES_MAX = 16 * 1024 };
+enum { TIMES_MAX = 2, HELD_BYTES_MAX = 64 * 1024 };
 enum { ASK_US = 5 * 1000 * 1000 };
 
 /* Nothing of its engine's answer is left; what the engine is to be sent is. */
@@ -29,21 +29,30 @@ static void forget_answer(struct exchange *exchange)
 }
 
 
-void outgrow_prepare(struct exchange *exchange)
+static bool is_elastic(const struct exchange *exchange)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 
-	exchange->may_outgrow = !exchange->is_look && !exchange->upgrade && host->elastic && host->outgrown &&
-	                        exchange->outgrown < TIMES_MAX && host->elastic(host->ctx, exchange->model);
+	return host->elastic && host->elastic(host->ctx, exchange->model);
+}
+
+void outgrow_prepare(struct exchange *exchange)
+{
+	exchange->may_outgrow = !exchange->is_look && !exchange->upgrade && exchange->outgrown < TIMES_MAX &&
+	                        exchange->gateway->host.outgrown && is_elastic(exchange);
 	exchange->refused = false;
 }
 
 bool outgrow_may_be(struct exchange *exchange, int status, int64_t length)
 {
-	exchange->refused = exchange->may_outgrow && status == 400 && length >= 0 && length <= REFUSAL_BYTES_MAX;
+	bool is_short = length >= 0 && length <= HELD_BYTES_MAX;
+	bool tells = exchange->is_look && exchange->route.tells_context && status == 200;
+
+	exchange->refused = exchange->may_outgrow && status == 400 && is_short;
+	exchange->tells_context = tells && is_short && is_elastic(exchange);
 	if (exchange->may_outgrow && !exchange->refused)
 		upstream_let_go(exchange->upstream);
-	return exchange->refused;
+	return exchange->refused || exchange->tells_context;
 }
 
 /* True: it waits for a larger context. */
@@ -76,19 +85,40 @@ bool outgrow_returns(struct exchange *exchange)
 }
 
 /* In llama-server's own shape, which its clients read. */
-void outgrow_tell_largest(struct exchange *exchange)
+static void tell_refusal(struct exchange *exchange, int64_t tokens, int64_t context)
 {
-	const struct gateway_host *host = &exchange->gateway->host;
-	int64_t tokens = exceeded_tokens(buf_str(&exchange->error));
-	int64_t context = host->context_now ? host->context_now(host->ctx, exchange->model) : 0;
-
-	if (tokens < 0 || context <= 0)
-		return;
 	buf_release(&exchange->error);
 	buf_printf(&exchange->error,
 	           "{\"error\":{\"code\":400,\"message\":\"the request is %lld tokens, and the context that can be "
 	           "had now is %lld\",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}",
 	           (long long)tokens, (long long)context, (long long)tokens, (long long)context);
+}
+
+static void tell_props(struct exchange *exchange, int64_t context)
+{
+	struct str body = buf_str(&exchange->error), digits = props_context(body);
+	struct buf told = BUF_INIT;
+
+	if (!digits.length)
+		return;
+	const char *behind = digits.data + digits.length;
+	buf_append_str(&told, (struct str){ body.data, (size_t)(digits.data - body.data) });
+	buf_printf(&told, "%lld", (long long)context);
+	buf_append_str(&told, (struct str){ behind, (size_t)(body.data + body.length - behind) });
+	buf_release(&exchange->error);
+	exchange->error = told;
+}
+
+void outgrow_tell_largest(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	int64_t context = host->context_now ? host->context_now(host->ctx, exchange->model) : 0;
+	int64_t tokens = exchange->refused ? exceeded_tokens(buf_str(&exchange->error)) : -1;
+
+	if (context > 0 && tokens >= 0)
+		tell_refusal(exchange, tokens, context);
+	if (context > 0 && exchange->tells_context)
+		tell_props(exchange, context);
 }
 
 /* ---- how many tokens is it? ---- */
@@ -121,7 +151,7 @@ static void on_size_body(void *ctx, const struct str *parts, uint32_t count)
 	struct exchange *exchange = ctx;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (buf_length(&exchange->error) + parts[i].length <= REFUSAL_BYTES_MAX)
+		if (buf_length(&exchange->error) + parts[i].length <= HELD_BYTES_MAX)
 			buf_append_str(&exchange->error, parts[i]);
 }
 

@@ -267,7 +267,7 @@ static void on_body(void *ctx, const struct str *parts, uint32_t count)
 {
 	struct exchange *exchange = ctx;
 
-	if (exchange->refused || is_collected(exchange)) {
+	if (exchange->refused || exchange->tells_context || is_collected(exchange)) {
 		collect(exchange, parts, count);
 		return;
 	}
@@ -296,8 +296,8 @@ static void go_on_alone(struct exchange *exchange)
 		answer_end(client);
 }
 
-/* A refusal that was read before anything went out. */
-static void relay_refusal(struct exchange *exchange)
+/* An answer that was read before anything went out. */
+static void relay_held(struct exchange *exchange)
 {
 	struct head_field fields[OWN_FIELDS_MAX];
 	char texts[OWN_FIELDS_MAX][OWN_VALUE_BYTES];
@@ -318,12 +318,12 @@ static void on_end(void *ctx)
 	struct exchange *exchange = ctx;
 	struct failure failure;
 
-	if (exchange->refused) {
-		if (outgrow_returns(exchange))
-			return;
+	if (exchange->refused && outgrow_returns(exchange))
+		return;
+	if (exchange->refused || exchange->tells_context) {
 		outgrow_tell_largest(exchange);
 		if (!exchange->early) {
-			relay_refusal(exchange);
+			relay_held(exchange);
 			return;
 		}
 	}

@@ -62,7 +62,7 @@ static const struct {
 	    .streams_unless_told = true } },
 	{ "/api/embed", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
 	{ "/api/embeddings", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
-	{ "/api/show", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
+	{ "/api/show", { .api = API_OLLAMA } },
 	{ "/api/delete", { .api = API_OLLAMA, .place = MODEL_IN_JSON } },
 	{ "/api/pull",
 	  { .api = API_OLLAMA,

@@ -1,5 +1,5 @@
 """A context that follows conversations by restart: it starts small, grows when a request needs it, and nothing is lost."""
-import pytest
+import re
 
 from harness import Stream, ask, chat_body, content, decisions, engine_pids, models, real, wait_for, wait_state
 
@@ -47,6 +47,8 @@ def test_a_conversation_outgrows_its_context_and_goes_on(start):
     decision, = grown(daemon)
     assert (decision["context_was"], decision["context"]) == (512, 2048)
     assert "from 512 to 2048 tokens" in decision["text"]
+    given, saved = re.search(r"(\d+) tokens of idle conversations given up, (\d+) of them saved", daemon.tail()).groups()
+    assert int(given) == int(saved) >= tokens
     daemon.stop()
     plain = start({"chat": real("kv.gguf", context=2048, kv="fixed")})
     assert say(plain, talk)[0] == said
@@ -62,6 +64,30 @@ def test_a_prompt_that_is_too_long_is_refused_as_the_engine_does(start):
     assert error["type"] == "exceed_context_size_error" and error["n_prompt_tokens"] > 2048, error
     assert error["n_ctx"] == 2048, "the largest that it could have had"
     assert model(daemon)["context"] == 512 and not grown(daemon), "no context is large enough, so none is started"
+
+
+def test_clients_are_told_the_largest_that_could_be_had(start):
+    daemon = start({"chat": elastic(most=4096)})
+    say(daemon, [user(20)])
+    assert model(daemon)["context"] == 512 and model(daemon)["context_now"] == 4096
+    props = ask(daemon, "GET", "/props?model=chat").json
+    assert props["default_generation_settings"]["n_ctx"] == 4096 and props["total_slots"] == 2
+    listed = ask(daemon, "GET", "/v1/models").json["data"][0]
+    assert listed["meta"]["n_ctx"] == listed["max_model_len"] == 4096 and listed["meta"]["n_ctx_train"] > 4096
+    shown = ask(daemon, "POST", "/api/show", b'{"model": "chat"}', {"Content-Type": "application/json"}).json
+    assert shown["model_info"]["llama.context_length"] == 4096 and "num_ctx" in shown["parameters"]
+    assert ask(daemon, "GET", "/slots?model=chat").json[0]["n_ctx"] == 512  # what there is
+
+
+def test_memory_bounds_what_clients_are_told(start):
+    """A context that no eviction could make room for is neither told nor started."""
+    daemon = start({"chat": elastic("kv.gguf", most=8192)}, limit_mib=900)
+    say(daemon, [user(20)])
+    now = model(daemon)["context_now"]
+    assert 512 <= now < 8192
+    body = chat_body("chat", 6, text="room " * 1200)
+    error = ask(daemon, "POST", "/v1/chat/completions", body).json["error"]
+    assert error["type"] == "exceed_context_size_error" and error["n_ctx"] == now
 
 
 def test_bytes_alone_make_nothing_grow(start):
