@@ -286,6 +286,8 @@ void shell_ground(struct shell *shell, struct catalogue_ground *out); /* valid a
 int64_t shell_most_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt);
 /* See gateway_host.need. */
 void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out);
+/* The same for a request that came before its model's engine was tried out. */
+void shell_need_tried(const struct shell *shell, struct request_spec *spec);
 void shell_kept_begin(struct shell *shell, struct instance_row *row); /* spawned */
 void shell_kept_ask(struct shell *shell, struct id instance);         /* ready */
 void shell_kept_ended(struct shell *shell, struct id instance, uint64_t conversation, int64_t tokens);

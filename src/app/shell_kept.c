@@ -84,14 +84,25 @@ void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, str
 	/* Of a picture that is named by its address nobody knows how many tokens it is. */
 	bool known = (prompt->bytes >= 0 || prompt->tokens >= 0) && !shell->conf->models[model].mmproj;
 
-	if (row->lazy && known) {
+	if ((row->lazy || row->untried) && known) {
 		int64_t most = row->spec.context_tokens ? row->spec.context_tokens : INT32_MAX;
 		int64_t tokens = shell_most_tokens(shell, model, prompt);
 		out->tokens = tokens < most ? tokens : most;
-		out->need.bytes[0][USE_HOST] = kv_shape_bytes(&row->kv, out->tokens);
 	}
+	if (row->lazy && known)
+		out->need.bytes[0][USE_HOST] = kv_shape_bytes(&row->kv, out->tokens);
 	if (row->elastic.count && known)
 		out->tokens = shell_context_tokens(shell, model, prompt);
+}
+
+void shell_need_tried(const struct shell *shell, struct request_spec *spec)
+{
+	const struct catalogue_row *row = &shell->catalogue.rows[spec->model];
+
+	if (row->lazy && amount_total(&spec->need) == 0)
+		spec->need.bytes[0][USE_HOST] = kv_shape_bytes(&row->kv, spec->tokens);
+	if (!row->lazy && !row->elastic.count)
+		spec->tokens = 0;
 }
 
 /* ---- the library, the folder ---- */

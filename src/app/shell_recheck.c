@@ -58,12 +58,13 @@ static void look(uv_work_t *work)
 		catalogue_refresh(recheck->conf_model, &recheck->ground, &recheck->row);
 }
 
-static void answer(struct shell *shell, const struct asked *asked)
+static void answer(struct shell *shell, struct asked *asked)
 {
 	/* Its client may have left while we looked. */
 	if (!ticket_is_open(shell->tickets, asked->ticket))
 		return;
 	if (!shell->catalogue.rows[asked->spec.model].error[0]) {
+		shell_need_tried(shell, &asked->spec);
 		shell_push_arrived(shell, asked->ticket, &asked->spec);
 		return;
 	}
