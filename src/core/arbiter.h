@@ -34,6 +34,21 @@
  *    or failed one gets no dispatch; never more running than slots;
  *  - pinned models and running requests are never the victim of a load.
  *
+ * Under the default policy these hold as well, and where each is proved:
+ *
+ *  - after each step, by arbiter_check(): what was let in with it, a reservation like a load, has room beside all
+ *    that is held and all that others use, or is alone; a plan is for a model that is waited for, has somebody to
+ *    wait for, and who drains for another does it for the plan; where nothing moves nobody waits for what there is
+ *    room for; the margin lets nothing in that would not fit without it;
+ *  - by assertions where it is decided: a load is of a cold model; an end cuts no running request but where it was
+ *    said to; a dispatch goes to a ready engine with a free slot;
+ *  - a step without news does nothing (measurements only note; the next step acts): by the unit tests after each
+ *    step, in the simulator's worlds now and then; the same events give the same actions: by replays of recordings;
+ *  - every request ends once, queues drain after the last fault, a shutdown comes to its end and all memory is
+ *    back, few go before they have served whom they were loaded for: at the end of the simulator's worlds;
+ *  - nobody is overdue for longer than the stated bound: in the simulator's workloads (sim/liveness.h);
+ *  - what never fits is refused at once, and nobody goes for it: by the unit tests.
+ *
  * Life cycle: arbiter_bytes() -> map that much zeroed memory -> arbiter_init()
  * -> EVENT_MACHINE, EVENT_MODEL for each model, EVENT_LEARNED rows -> any events.
  */
@@ -145,6 +160,7 @@ struct arbiter_counters {
 	uint64_t loads;
 	uint64_t load_failures;
 	uint64_t evictions;
+	uint64_t unserved;      /* evictions for somebody else of one that was waited for and had served nobody */
 	uint64_t unloads;
 	uint64_t dispatches;
 	uint64_t rejects[FAIL_COUNT];

@@ -8,7 +8,11 @@
 #include "core/kept.h"
 #include "core/ledger.h"
 #include "core/model.h"
+#include "core/place.h"
 #include "core/request.h"
+
+/* So many queues are all looked at by a decision. */
+enum { FEW = 8 };
 
 /* An assertion that names what was broken. */
 #define HOLDS(condition, invariant) assert((condition) && (invariant))
@@ -238,13 +242,104 @@ static void check_rest(const struct arbiter *a)
 	}
 }
 
+/* I1, I6: what was let in with this step, reservations like loads, has room beside all that is held; or is alone. */
+static void check_admission(const struct arbiter *a)
+{
+	bool any = false;
+
+	INSTANCES_APART(a, i) {
+		if (i->opened_step != a->counters.steps || i->state != INSTANCE_LOADING || i->outside)
+			continue;
+		any = true;
+		for (uint32_t pool = 0; pool < POOLS_MAX && !i->alone; pool++)
+			HOLDS(!amount_in_pool(&i->claim, pool) ||
+			      amount_in_pool(&a->held, pool) + ledger_foreign(a, pool) <= a->capacity[pool],
+			      "what was let in has room, or is alone");
+	}
+	HOLDS(!any || a->machine_known, "nothing loads on a machine that is not known");
+}
+
+/* I10: a plan has somebody to wait for, and who drains for another does it for the plan. */
+static void check_plan(const struct arbiter *a)
+{
+	const struct model *target = model_link(a, a->plan_for);
+	bool waits = false;
+
+	if (a->machine.policy != POLICY_COTENANT)
+		return;
+	INSTANCES_APART(a, i) {
+		HOLDS(i->state != INSTANCE_DRAINING || !i->drain_for || i->drain_for == a->plan_for,
+		      "who drains for another does it for the plan");
+		waits |= i->state != INSTANCE_LOADING;
+	}
+	if (!target)
+		return;
+	HOLDS(!target->instance && target->queue.count, "a plan is for a model that is waited for");
+	HOLDS(waits || place_load_gate(a, target) != REASON_NONE, "a plan waits for somebody");
+}
+
+/* Does anything happen that will be followed by an event of itself? */
+static bool is_moving(const struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i)
+		if (i->state != INSTANCE_READY || instance_busy(i) || instance_settles(i))
+			return true;
+	return false;
+}
+
+/* The request of a queue that takes most. */
+static struct request *largest(const struct arbiter *a, const struct model *model)
+{
+	struct request *most = NULL;
+
+	for (struct request *r = model_head(a, model); r; r = request_link(a, r->next))
+		if (r->spec.kind == REQUEST_INFER &&
+		    (!most || amount_total(&r->spec.need) > amount_total(&most->spec.need)))
+			most = r;
+	return most;
+}
+
+/* I8: where nothing moves, nobody waits for what there is room for. I14: what the margin lets in, fits without it. */
+static void check_conserved(const struct arbiter *a)
+{
+	bool still = !is_moving(a) && !a->plan_for && a->machine_known && !a->shutdown &&
+	             a->pressure == PRESSURE_NONE && a->now >= a->calm_at;
+	uint32_t waiting = 0;
+
+	if (a->machine.policy != POLICY_COTENANT)
+		return;
+	MODELS_STIRRING(a, model)
+		waiting += model->queue.count > 0;
+	MODELS_STIRRING(a, model) {
+		struct request *request = largest(a, model);
+		bool starts = place_wants_dispatch(a, model);
+		if (!request || !(starts || (place_wants_load(a, model) && !model->instance)))
+			continue;
+		struct want want = place_want(a, model, request);
+		struct verdict verdict;
+		struct outlook now;
+		outlook_now(a, &now);
+		bool fits = outlook_weigh(a, &now, &want.need, &want.sigma).fits;
+		HOLDS(!fits || outlook_weigh(a, &now, &want.need, NULL).fits, "a margin lets nothing more in");
+		if (!still || waiting > FEW || (!starts && place_load_gate(a, model) != REASON_NONE))
+			continue;
+		HOLDS(!place_admits(a, &want, &now, &verdict), "nobody waits for what there is room for");
+	}
+}
+
 void arbiter_check(const struct arbiter *a)
 {
 	check_ledger(a);
+	check_admission(a);
 	check_instances(a);
 	check_models(a);
 	check_requests(a);
 	check_dues(a);
-	if (!a->working)
-		check_rest(a);
+	if (a->working)
+		return;
+	check_rest(a);
+	if (!a->settled)
+		return; /* the step only noted something */
+	check_plan(a);
+	check_conserved(a);
 }

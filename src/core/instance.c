@@ -123,6 +123,7 @@ void instance_open(struct arbiter *a, struct model *model, const struct amount *
 	instance->context_tokens = model->spec.context_tokens;
 	instance->sequence = ++a->instance_sequence;
 	enter(a, instance, INSTANCE_LOADING);
+	instance->opened_step = a->counters.steps;
 	instance->opened_at = instance->progress_at = a->now;
 	instance->base = habit_base(a, model);
 	instance->sigma = *sigma;

@@ -344,6 +344,7 @@ void place_evict(struct arbiter *a, const struct want *want, struct instance *vi
 	regret_tell(a, model, want->model, &decision);
 	decision_record(a, &decision);
 	a->counters.evictions++;
+	a->counters.unserved += reason != REASON_PRESSURE && !victim->served && model->queue.count;
 	bool loading = victim->state == INSTANCE_LOADING;
 	instance_end(a, victim, loading ? ACTION_ABORT_LOAD : ACTION_STOP,
 	             reason == REASON_PRESSURE ? REASON_PRESSURE : REASON_ROOM);
@@ -596,6 +597,7 @@ void place_start_load(struct arbiter *a, const struct want *want, const struct v
 	decision.instance = a->instance_sequence + 1;
 	decision_record(a, &decision);
 	instance_open(a, want->model, &want->own_need, &want->own_sigma);
+	model_instance(a, want->model)->alone = verdict->alone;
 	if (!want->measures && !verdict->alone)
 		set_load(a, want->model, verdict);
 }

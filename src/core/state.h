@@ -117,6 +117,7 @@ struct instance {
 	uint32_t apart_next, apart_prev; /* those that are not READY, in order of opening */
 	uint64_t sequence;
 	struct chain running;
+	uint64_t opened_step;
 	int64_t opened_at;
 	int64_t progress_at;
 	int64_t ready_at;
@@ -137,6 +138,8 @@ struct instance {
 	struct amount last;     /* the last sample of either kind */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */
 	uint32_t by_hand;       /* a load that somebody asked for is done with it */
+	uint32_t alone;         /* it was let in because nobody else was there */
+	uint32_t unused_alone;
 	int64_t clear_not_before;
 	int64_t least_need;     /* the smallest need of those that run or are ending; INT64_MAX = none */
 	int64_t kv_bytes;       /* MODEL_LAZY: in its claim, for conversations live and kept */
