@@ -100,6 +100,24 @@ static bool options_differ(const struct doctor *d, struct finding *f)
 	return any;
 }
 
+static bool is_unified(const struct doctor *d)
+{
+	for (uint32_t i = 0; i < d->topology->devices; i++)
+		if (d->topology->device[i].kind == DEVICE_GB10)
+			return true;
+	return false;
+}
+
+/* Since driver 590 they are the default, and have no bound. */
+static enum finding_status advise_no_pools(struct finding *f)
+{
+	want(f, "no pools of freed pages where the GPU shares the RAM");
+	mend(f, "echo 'options nvidia NVreg_EnableSystemMemoryPools=0' > /etc/modprobe.d/90-cotenant.conf; "
+	        "update-initramfs -u (or dracut -f), reboot (lasts)");
+	f->why = "what an engine gave back stays with the driver and looks used until memory is short";
+	return found(f, FINDING_ADVICE, "EnableSystemMemoryPools is on");
+}
+
 enum finding_status check_nvidia_settings(const struct doctor *d, struct finding *f)
 {
 	char text[8];
@@ -110,6 +128,8 @@ enum finding_status check_nvidia_settings(const struct doctor *d, struct finding
 		return FINDING_ADVICE;
 	int64_t pools = running_setting(d, STR("EnableSystemMemoryPools"));
 	int64_t preserve = running_setting(d, STR("PreserveVideoMemoryAllocations"));
+	if (pools > 0 && is_unified(d))
+		return advise_no_pools(f);
 	const char *kept = pools > 0    ? "freed pages stay in the driver's pools until memory is short"
 	                   : pools == 0 ? "no pools"
 	                                : "nothing is told of pools";
