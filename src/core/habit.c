@@ -402,6 +402,20 @@ static void learn_foreign(struct arbiter *a)
 		a->foreign_kept = FOREIGN_KEPT; /* only its remainder counts from here */
 }
 
+bool habit_foreign_falls(const struct arbiter *a)
+{
+	const uint32_t seconds = 5;
+
+	if (a->foreign_kept <= seconds)
+		return false;
+	/* The newest stands before the place of the next. */
+	uint32_t before = (a->foreign_kept - 1 - seconds) % FOREIGN_KEPT;
+	for (uint32_t pool = 0; pool < a->machine.pools; pool++)
+		if (ledger_foreign(a, pool) < a->foreign_was[pool][before] - a->capacity[pool] / 100)
+			return true;
+	return false;
+}
+
 void habit_sampled(struct arbiter *a)
 {
 	learn_prior(a);

@@ -44,6 +44,7 @@ void habit_sample(struct arbiter *a, struct instance *instance); /* one was meas
 /* What work takes, as learned, kept a request from starting where nothing else was in its way. */
 void habit_doubt(struct model *model);
 void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
+bool habit_foreign_falls(const struct arbiter *a); /* others use clearly less than five seconds ago, in some pool */
 
 /* A model with all that was learned of it comes into what models have in common, or leaves it. */
 void habit_join(struct arbiter *a, const struct model *model);

@@ -17,7 +17,7 @@
 
 enum {
 	WANTS_MAX = 64,          /* looked at in one unit; those behind wait for these */
-	GRACE_US = 10000000,     /* how long foreign use may keep a request from all hope */
+	GRACE_US = 10000000,     /* how long foreign use that does not fall may keep a request from all hope */
 	NO_ROOM_RETRY_US = 10000000,
 	PRESSED_US = 60000000,   /* so long a request waits for memory that is short for all */
 	ALONE_AFTER_US = 300000000, /* until then even one who is alone waits for others' use to fall */
@@ -414,6 +414,14 @@ static bool is_unmeasured(const struct arbiter *a, const struct want *want)
 	       a->now - instance->ready_at < GRACE_US;
 }
 
+/* While others' use falls it is waited for as long as for memory that is short for all. */
+static bool may_hope(const struct arbiter *a, const struct want *want)
+{
+	int64_t waited_us = a->now - want->head->arrived_at;
+
+	return waited_us < GRACE_US || (waited_us < PRESSED_US && habit_foreign_falls(a));
+}
+
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
 bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
@@ -444,13 +452,12 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
 		return false;
 
-	bool patient = a->now - want->head->arrived_at < GRACE_US;
 	if (!want->may_evict) {
 		if (!model_overdue(a, want->model))
 			return false;
 		place_admits(a, want, coming, &refusal.verdict);
 		refusal.reason = refusal.verdict.binds;
-	} else if (patient) {
+	} else if (may_hope(a, want)) {
 		outlook_at_baseline(a, &rest);
 		if (place_admits(a, want, &rest, &verdict))
 			return false;

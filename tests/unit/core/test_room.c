@@ -305,6 +305,35 @@ static void others_use_is_waited_for_a_while(void **state)
 	rig_close(&rig);
 }
 
+static void others_use_that_falls_is_waited_for_longer(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 10);
+	rig_sample(&rig, 1);
+	rig_sample(&rig, 8);
+	rig_add(&rig, 0, 7);
+	rig_ask(&rig, 0);
+	for (int i = 0; i < 20; i++) {
+		rig_wait(&rig, 1);
+		rig_sample(&rig, 8 - 0.2 * i);
+	}
+	rig_expect(&rig, ""); /* 4.2 in use after 20 s: no room yet, but it comes */
+	for (int i = 20; i < 28; i++) {
+		rig_wait(&rig, 1);
+		rig_sample(&rig, 8 - 0.2 * i);
+	}
+	rig_expect(&rig, "spawn a");
+	rig_gone(&rig, 0);
+	for (int i = 0; i < 12; i++) { /* it falls no more */
+		rig_sample(&rig, 6);
+		rig_wait(&rig, 1);
+	}
+	rig_expect(&rig, "reject 1 no_room");
+	rig_close(&rig);
+}
+
 static void who_waits_too_long_gets_a_busy_one_drained(void **state)
 {
 	struct rig rig;
@@ -633,6 +662,7 @@ int main(void)
 		cmocka_unit_test(an_upper_bound_alone_never_refuses),
 		cmocka_unit_test(pins_stay_and_who_needs_their_room_is_told),
 		cmocka_unit_test(others_use_is_waited_for_a_while),
+		cmocka_unit_test(others_use_that_falls_is_waited_for_longer),
 		cmocka_unit_test(who_waits_too_long_gets_a_busy_one_drained),
 		cmocka_unit_test(an_interactive_request_waits_half_as_long),
 		cmocka_unit_test(a_drain_that_takes_too_long_is_given_up),
