@@ -84,6 +84,9 @@ static int print_kept(const struct cli_args *args, const char *path)
 		code = client_refused(args, &reply);
 	if (code == CLI_DONE && args->json)
 		putchar('\n');
+	else if (code == CLI_DONE && buf_length(&reply.body) == 0)
+		fprintf(stderr, "cotenant: no engine of %s has printed anything since the daemon started\n  try: cotenant why %s\n",
+		        args->operand[0], args->operand[0]);
 	buf_release(&reply.body);
 	return code;
 }

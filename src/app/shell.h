@@ -243,6 +243,8 @@ void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
 /* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
 bool shell_ask_engine(struct shell *shell, const struct action *action);
 /* Of that load, or with NULL of all: soon over, without a word. */
+uint32_t shell_lacks(void *ctx, uint32_t model); /* enum makes */
+void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out);
 void shell_open_usage(struct shell *shell); /* what keys used in earlier lives; behind the gateway */
 void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us);
 void shell_open_words(struct shell *shell); /* what engines said in earlier lives; before the arbiter hears of the models */

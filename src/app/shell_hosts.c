@@ -236,20 +236,6 @@ static uint64_t decision_of(void *ctx, uint64_t request)
 	return api_decision_of(shell->api, request);
 }
 
-static void picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out)
-{
-	const struct shell *shell = ctx;
-	const struct estimate *estimate = &shell->catalogue.rows[model].estimate;
-	int64_t limit = shell->conf->memory_limit_bytes;
-
-	*out = (struct picture_need){ .bytes = estimate_picture(&estimate->picture, pixels),
-		                      .model_bytes = estimate->base_bytes };
-	if (shell->sample.total_bytes)
-		out->room_bytes = topology_capacity(&shell->topology, topology_default_pool(&shell->topology));
-	if (limit > 0 && (out->room_bytes == 0 || limit < out->room_bytes))
-		out->room_bytes = limit;
-}
-
 static void on_call(void *ctx, struct call *call)
 {
 	struct shell *shell = ctx;
@@ -282,7 +268,8 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.load_us = load_us,
 		.decision = decision_of,
 		.on_tokens = shell_on_tokens,
-		.picture = picture,
+		.lacks = shell_lacks,
+		.picture = shell_picture,
 		.on_call = on_call,
 		.sequence = sequence,
 	};

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -32,9 +33,16 @@ struct job_rule {
 	const char *has_none; /* ... and of one whose job left no result */
 };
 
+/* What an answer is made of, where one program serves models of more kinds than one. */
+enum makes {
+	MAKES_TEXT = 1,    /* an encoder cannot */
+	MAKES_VECTORS = 2, /* others do where they were started for it */
+};
+
 struct route_row {
 	const char *pattern;
 	enum route route;
+	uint32_t makes;     /* enum makes: what the model must be able to; 0 = nothing that is known */
 	bool background;    /* work that stands back behind what people wait for */
 	bool unknown;       /* nobody knows whether the engine has it */
 	bool acts;          /* a look (it loads nothing) that no foreign web page may take */

@@ -486,7 +486,7 @@ void exchange_choose(struct exchange *exchange)
 		refuse_change(exchange);
 	else if (route == ROUTE_LOOK)
 		look(exchange);
-	else if (within_quota(exchange)) {
+	else if (exchange_suits(exchange) && within_quota(exchange)) {
 		retarget(exchange);
 		add_field(exchange);
 		work(exchange);

@@ -32,6 +32,14 @@ static struct route_row route_at(const struct exchange *exchange, size_t model)
 	                  exchange->engine_path);
 }
 
+/* What the model would have to make for this request, and cannot. */
+static uint32_t lacking(const struct exchange *exchange, size_t model, struct route_row row)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+
+	return row.makes && host->lacks ? row.makes & host->lacks(host->ctx, (uint32_t)model) : 0;
+}
+
 /* Models whose engines are known to do it. */
 static void list_who_does(const struct exchange *exchange, struct buf *out)
 {
@@ -39,7 +47,7 @@ static void list_who_does(const struct exchange *exchange, struct buf *out)
 
 	for (size_t i = 0; i < conf->model_count && buf_length(out) < LIST_BYTES; i++) {
 		struct route_row row = route_at(exchange, i);
-		if (may_name(exchange, i) && row.route == ROUTE_WORK && !row.unknown)
+		if (may_name(exchange, i) && row.route == ROUTE_WORK && !row.unknown && !lacking(exchange, i, row))
 			buf_printf(out, "%s%s", buf_length(out) ? ", " : "", conf->models[i].name);
 	}
 }
@@ -83,24 +91,46 @@ static void refuse_path(struct exchange *exchange)
 	exchange_refuse(exchange, &failure);
 }
 
+/* What the model is, and what can be asked of it. */
+static void describe_kind(const struct exchange *exchange, uint32_t lacks, struct buf *out)
+{
+	const struct adapter *adapter = adapter_of(exchange_model(exchange));
+
+	if (lacks & MAKES_TEXT)
+		buf_append_str(out, STR("it makes embeddings, and takes POST /v1/embeddings and /v1/rerank"));
+	else if (lacks & MAKES_VECTORS)
+		buf_printf(out, "it runs in %s without --embeddings in its `args`, which takes %s", adapter->name,
+		           adapter->takes);
+	else
+		buf_printf(out, "it runs in %s, which takes %s", adapter->name, adapter->takes);
+}
+
 /* The right door of another kind of model. */
-static void refuse_kind(struct exchange *exchange)
+static void refuse_kind(struct exchange *exchange, uint32_t lacks)
 {
 	const struct conf_model *model = exchange_model(exchange);
-	const struct adapter *adapter = adapter_of(model);
 	struct failure failure;
-	struct buf others = BUF_INIT;
+	struct buf others = BUF_INIT, kind = BUF_INIT;
 
 	list_who_does(exchange, &others);
 	bool any = buf_length(&others) > 0;
-	failure_set(&failure, 400, "wrong_endpoint",
-	            "model '%s' does not answer %s %.*s: it runs in %s, which takes %s; %s%s", model->name,
-	            method_text(exchange->method), STR_ARG(shown_path(exchange)), adapter->name,
-	            adapter->takes, any ? "models that answer it: " : "no model here is known to answer it",
+	describe_kind(exchange, lacks, &kind);
+	failure_set(&failure, 400, "wrong_endpoint", "model '%s' does not answer %s %.*s: %s; %s%s", model->name,
+	            method_text(exchange->method), STR_ARG(shown_path(exchange)), buf_cstr(&kind), any ? "models that answer it: " : "no model here is known to answer it",
 	            any ? buf_cstr(&others) : "");
 	failure.param = "model";
 	buf_release(&others);
+	buf_release(&kind);
 	exchange_refuse(exchange, &failure);
+}
+
+bool exchange_suits(struct exchange *exchange)
+{
+	uint32_t lacks = lacking(exchange, exchange->model, exchange->route);
+
+	if (lacks)
+		refuse_kind(exchange, lacks);
+	return !lacks;
 }
 
 bool exchange_knows_path(struct exchange *exchange)
@@ -125,7 +155,7 @@ void exchange_refuse_endpoint(struct exchange *exchange)
 	if (route_methods(exchange_model(exchange), exchange->engine_path, allowed))
 		refuse_method(exchange, allowed);
 	else if (exchange->shape->api != API_OTHER || route_is_work_somewhere(method, exchange->engine_path))
-		refuse_kind(exchange);
+		refuse_kind(exchange, 0);
 	else
 		refuse_path(exchange);
 }

@@ -124,6 +124,8 @@ void exchange_choose(struct exchange *exchange);
  * was refused.
  */
 bool exchange_knows_path(struct exchange *exchange);
+/* Can its model make what is asked for? False: it was refused. */
+bool exchange_suits(struct exchange *exchange);
 /* ... one whose model has no such endpoint, as far as anybody knows. */
 void exchange_refuse_endpoint(struct exchange *exchange);
 

@@ -54,6 +54,14 @@ static int group_of(const char *name, gid_t *out, struct err *err)
 	return 0;
 }
 
+/* Somebody else has it: what to do about it. */
+static int taken(struct err *err, const char *instead)
+{
+	struct err was = *err;
+
+	return was.code == -EADDRINUSE ? err_set(err, was.code, "%.400s; try: %s", was.text, instead) : was.code;
+}
+
 static int listen_on(struct gateway *gateway, const struct conf_listen *where, struct err *err)
 {
 	struct listener_events events = { gateway, on_connection };
@@ -66,7 +74,7 @@ static int listen_on(struct gateway *gateway, const struct conf_listen *where, s
 		            : listener_unix(gateway->reactor, where->path, 0600, (gid_t)-1, &events,
 		                            err);
 	if (!listener)
-		return err->code;
+		return where->host ? taken(err, "another address under `listen`") : err->code;
 	gateway->listeners[gateway->listener_count++] = listener;
 	return 0;
 }
@@ -88,7 +96,7 @@ static int listen_on_control(struct gateway *gateway, const char *path, struct e
 	gateway->listeners[0] =
 		listener_unix(gateway->reactor, path, mode, group, &events, err);
 	if (!gateway->listeners[0])
-		return err->code;
+		return taken(err, "cotenant ps (a daemon runs there already)");
 	gateway->listener_count = 1;
 	return 0;
 }

@@ -121,6 +121,8 @@ struct gateway_host {
 	 * gateway_restore_tokens() in a later life. NULL: nobody keeps it.
 	 */
 	void (*on_tokens)(void *ctx, const char *key, int64_t whole_at_us);
+	/* What the model cannot make (enum makes), as far as its file and flags tell. NULL: nothing is known. */
+	uint32_t (*lacks)(void *ctx, uint32_t model);
 	/* NULL: no picture is weighed. */
 	void (*picture)(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out);
 	/* A request for our own endpoints. */

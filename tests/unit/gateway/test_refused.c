@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "base/alloc.h"
+#include "engine/routes.h"
 
 /* Says it on a new connection and returns the caller when a whole error (or the end) came. */
 static struct caller *ask(struct world *world, const char *request)
@@ -62,6 +63,10 @@ static const struct {
 	  { "wrong_endpoint", "llama-server, which takes POST /v1/chat/completions", "answer it: small" } },
 	{ "a path that nobody here has", POST_HEAD("/v1/audio/speech") BODY("16", "{\"model\":\"chat\"}"),
 	  400, { "wrong_endpoint", "no model here is known to answer it" } },
+	{ "words of an encoder", POST_HEAD("/v1/chat/completions") BODY("17", "{\"model\":\"other\"}"), 400,
+	  { "wrong_endpoint", "it makes embeddings, and takes POST /v1/embeddings", "answer it: chat\"" } },
+	{ "vectors of one that was not started for it", POST_HEAD("/v1/embeddings") BODY("16", "{\"model\":\"chat\"}"), 400,
+	  { "wrong_endpoint", "without --embeddings in its `args`", "answer it: other\"" } },
 	{ "no body", POST_HEAD("/v1/chat/completions") "\r\n", 400, { "model_missing" } },
 	{ "one byte short", POST_HEAD("/v1/chat/completions") BODY("15", "{\"model\":\"chta\"}"), 400,
 	  { "invalid_json" } },
@@ -110,6 +115,8 @@ static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **
 	world_init(&world);
 	world.models[0].routes_work = (struct conf_strings){ (char *[]){ OWN("GET /work") }, 1 };
 	world.models[1].engine = CONF_ENGINE_SD_SERVER;
+	world.lacks[0] = MAKES_VECTORS;
+	world.lacks[2] = MAKES_TEXT;
 	world.conf.sets = &(struct conf_set){ OWN("voice"), { (char *[]){ OWN("chat"), OWN("other") }, 2 }, 0 };
 	world.conf.set_count = 1;
 	world_open(&world);

@@ -361,6 +361,12 @@ void post(struct caller *caller, const char *path, const char *body)
 
 /* ---- the world ---- */
 
+static uint32_t lacks(void *ctx, uint32_t model)
+{
+	const struct world *world = ctx;
+	return world->lacks[model];
+}
+
 static void set_models(struct world *world)
 {
 	static char names[3][8] = { "chat", "small", "other" };
@@ -416,6 +422,7 @@ void world_open(struct world *world)
 		.explain = explain,
 		.load_us = load_us,
 		.decision = decision,
+		.lacks = lacks,
 		.picture = picture,
 		.on_call = on_call,
 		.sequence = next_sequence,

@@ -61,6 +61,7 @@ struct world {
 	uint32_t waiting_count; /* requests that were not yet dispatched */
 	uint32_t requests;
 	int64_t last_need_bytes;     /* of the last request: what it claims */
+	uint32_t lacks[3];
 	int64_t picture_pixel_bytes, picture_room_bytes;
 	uint64_t sequence;
 	struct exchange_end ends[ENDS_MAX];
