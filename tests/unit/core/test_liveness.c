@@ -19,6 +19,18 @@ static void settle(struct rig *rig, uint32_t model, double gib, double foreign, 
 	}
 }
 
+/* a takes 30 of 64 GiB as measured, and has served request 1; others use 8. */
+static void open_with_one_known(struct rig *rig)
+{
+	open_cotenant(rig, 64);
+	rig_add(rig, 0, 30);
+	rig_sample(rig, 8);
+	rig_ask(rig, 0);
+	rig_load(rig, 0);
+	rig_finish(rig, 1);
+	settle(rig, 0, 30, 8, 3);
+}
+
 /* A sample that counts a third twice must not bar a model from the machine for good. */
 static void one_wrong_sample_does_not_bar_a_model(void **state)
 {
@@ -110,13 +122,7 @@ static void a_wrong_sample_of_work_raises_no_later_claim(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 64);
-	rig_add(&rig, 0, 30);
-	rig_sample(&rig, 8);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_finish(&rig, 1);
-	settle(&rig, 0, 30, 8, 3);
+	open_with_one_known(&rig);
 	rig_ask(&rig, 0);
 	settle(&rig, 0, 30.5, 8, 3);
 	rig_measure(&rig, 0, 50, true, false); /* it lies */
@@ -135,13 +141,7 @@ static void what_an_engine_grew_by_is_counted_once(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 64);
-	rig_add(&rig, 0, 30);
-	rig_sample(&rig, 8);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_finish(&rig, 1);
-	settle(&rig, 0, 30, 8, 3);
+	open_with_one_known(&rig);
 	rig_ask(&rig, 0);
 	settle(&rig, 0, 40, 8, 3);
 	rig_finish(&rig, 2);
@@ -159,13 +159,7 @@ static void what_was_learned_of_work_bars_nobody_for_good(void **state)
 	int refused = 0;
 
 	(void)state;
-	open_cotenant(&rig, 64);
-	rig_add(&rig, 0, 30);
-	rig_sample(&rig, 8);
-	rig_ask(&rig, 0);
-	rig_load(&rig, 0);
-	rig_finish(&rig, 1);
-	settle(&rig, 0, 30, 8, 3);
+	open_with_one_known(&rig);
 	rig_ask(&rig, 0);
 	settle(&rig, 0, 48, 8, 3);
 	rig_finish(&rig, 2);
