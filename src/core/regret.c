@@ -143,6 +143,14 @@ static void weigh(const struct arbiter *a, struct beneficiary *b, const struct i
 	             (double)model->waits_weight * away + drain * (double)b->want->model->waits_weight;
 }
 
+/* NULL: it is leaving already, or a server of somebody else, which stays and takes no room. */
+static struct instance *goes_along(const struct arbiter *a, const struct model *mate)
+{
+	struct instance *instance = model_instance(a, mate);
+
+	return instance && instance->state < INSTANCE_STOPPING && !model_outside(mate) ? instance : NULL;
+}
+
 /* Those of its set that are there go with it; the first of them speaks for all. */
 static bool weigh_all(const struct arbiter *a, struct beneficiary *b, struct instance *instance,
                       enum removal_kind kind, struct candidate *c)
@@ -152,8 +160,8 @@ static bool weigh_all(const struct arbiter *a, struct beneficiary *b, struct ins
 	*c = (struct candidate){ .instance = instance };
 	weigh(a, b, instance, c);
 	SET_MATES(a, model, mate) {
-		const struct instance *other = model_instance(a, mate);
-		if (!other || other->state >= INSTANCE_STOPPING)
+		const struct instance *other = goes_along(a, mate);
+		if (!other)
 			continue;
 		if (other < instance || !may_go(a, b->want, other, kind))
 			return false;
@@ -167,8 +175,8 @@ static void with_mates(const struct arbiter *a, struct outlook *outlook, const s
 {
 	change(outlook, instance);
 	SET_MATES(a, model_row(a, instance->model), mate) {
-		const struct instance *other = model_instance(a, mate);
-		if (other && other->state < INSTANCE_STOPPING)
+		const struct instance *other = goes_along(a, mate);
+		if (other)
 			change(outlook, other);
 	}
 }
@@ -241,8 +249,8 @@ static void add_victims(const struct arbiter *a, struct removal *removal, struct
 {
 	removal->victim[removal->count++] = instance;
 	SET_MATES(a, model_row(a, instance->model), mate) {
-		struct instance *other = model_instance(a, mate);
-		if (other && other->state < INSTANCE_STOPPING && removal->count < REMOVED_MAX)
+		struct instance *other = goes_along(a, mate);
+		if (other && removal->count < REMOVED_MAX)
 			removal->victim[removal->count++] = other;
 	}
 }

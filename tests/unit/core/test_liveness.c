@@ -355,6 +355,35 @@ static void for_one_that_loads_alone_its_own_mate_goes(void **state)
 	rig_close(&rig);
 }
 
+/* A server that somebody else runs stays, and its mates go all the same. */
+static void a_server_of_somebody_else_keeps_no_mate(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	for (uint32_t model = 0; model < 2; model++)
+		rig_spec(&rig, model, model ? 12 : 0)->set = 1;
+	rig.spec[0].flags |= MODEL_OUTSIDE;
+	rig_model(&rig, 0);
+	rig_model(&rig, 1);
+	rig_add(&rig, 2, 10);
+	rig_sample(&rig, 1);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_ask(&rig, 1);
+	rig_load(&rig, 1);
+	rig_finish(&rig, 2);
+	settle(&rig, 1, 12, 1, 3);
+	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b");
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "stop b");
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "spawn c");
+	rig_close(&rig);
+}
+
 /* ---- tried for ever ---- */
 
 /* Beside what is pinned there is no room for what nobody can tell: its clients hear so. */
@@ -458,6 +487,7 @@ int main(void)
 		cmocka_unit_test(what_is_reserved_for_nobody_is_given_back),
 		cmocka_unit_test(a_load_that_nobody_waits_for_keeps_nobody_from_his),
 		cmocka_unit_test(for_one_that_loads_alone_its_own_mate_goes),
+		cmocka_unit_test(a_server_of_somebody_else_keeps_no_mate),
 		cmocka_unit_test(what_does_not_fit_beside_pins_is_not_measured_for_ever),
 		cmocka_unit_test(under_pressure_beside_pins_waiting_has_an_end),
 		cmocka_unit_test(the_earlier_policies_do_not_stand_still),
