@@ -332,7 +332,7 @@ void shell_score_engines(struct shell *shell, const struct sample *sample, const
 /* shell_replaced.c */
 void shell_note_start(const struct shell *shell, struct instance_row *row);
 void shell_look_replaced(struct shell *shell); /* now and then */
-const char *replaced_text(enum replaced replaced); /* "" = it was not */
+const char *shell_replaced(void *ctx, uint32_t model); /* see api_host.replaced */
 
 /* shell_compact.c: see api_host.compact; and whether now is the time for it. */
 void shell_compact(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);

@@ -331,17 +331,6 @@ static const struct estimate *api_estimate(void *ctx, uint32_t model)
 	return &shell->catalogue.rows[model].estimate;
 }
 
-static const char *api_replaced(void *ctx, uint32_t model)
-{
-	const struct shell *shell = ctx;
-	struct model_view view;
-
-	if (!arbiter_model(shell->arbiter, model, &view) || id_is_none(view.instance) ||
-	    view.instance.index >= shell->instances_used)
-		return "";
-	return replaced_text(shell->instances[view.instance.index].replaced);
-}
-
 static const char *api_fault(void *ctx, uint32_t model)
 {
 	struct shell *shell = ctx;
@@ -464,7 +453,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.not_lazy = api_not_lazy,
 		.context_now = api_context,
 		.fault = api_fault,
-		.replaced = api_replaced,
+		.replaced = shell_replaced,
 		.conversations = shell_each_conversation,
 		.gateway = api_gateway,
 		.now = api_now,

@@ -41,6 +41,19 @@ static void look(struct job *job)
 	}
 }
 
+static const char *replaced_text(enum replaced replaced)
+{
+	switch (replaced) {
+	case REPLACED_NOT:
+		break;
+	case REPLACED_FILE:
+		return "its file was replaced since it was loaded; the next load takes the new one";
+	case REPLACED_ENGINE:
+		return "its engine was replaced since it was loaded; the next load takes the new one";
+	}
+	return "";
+}
+
 static void tell(struct shell *shell, const struct looked *looked)
 {
 	struct instance_row *row = shell_instance(shell, looked->instance);
@@ -62,19 +75,6 @@ static void after_look(struct job *job)
 	for (uint32_t i = 0; i < self->count && shell->phase == PHASE_SERVING; i++)
 		tell(shell, &self->looked[i]);
 	free(self);
-}
-
-const char *replaced_text(enum replaced replaced)
-{
-	switch (replaced) {
-	case REPLACED_NOT:
-		break;
-	case REPLACED_FILE:
-		return "its file was replaced since it was loaded; the next load takes the new one";
-	case REPLACED_ENGINE:
-		return "its engine was replaced since it was loaded; the next load takes the new one";
-	}
-	return "";
 }
 
 void shell_note_start(const struct shell *shell, struct instance_row *row)
@@ -109,4 +109,15 @@ void shell_look_replaced(struct shell *shell)
 	self->job = (struct job){ .run = look, .done = after_look };
 	shell_ground(shell, &self->ground);
 	worker_start(&shell->loop, &self->job);
+}
+
+const char *shell_replaced(void *ctx, uint32_t model)
+{
+	const struct shell *shell = ctx;
+	struct model_view view;
+
+	if (!arbiter_model(shell->arbiter, model, &view) || id_is_none(view.instance) ||
+	    view.instance.index >= shell->instances_used)
+		return "";
+	return replaced_text(shell->instances[view.instance.index].replaced);
 }

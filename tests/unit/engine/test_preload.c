@@ -1,7 +1,6 @@
 /* Which programs can take the preload library, and where it is found. */
 #include "../cmocka_all.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +10,7 @@
 #include <unistd.h>
 
 #include "engine/preload.h"
-
-static char folder[] = "/tmp/test-preload-XXXXXX";
+#include "folder.h"
 
 static const char *put(const char *name, const void *bytes, size_t length, mode_t mode)
 {
@@ -103,24 +101,6 @@ static void the_library_is_found_or_said_to_be_missing(void **state)
 	assert_int_equal(preload_find(found, sizeof(found), &err), -ENOTSUP);
 	assert_non_null(strstr(err.text, "blank"));
 	unsetenv("COTENANT_LAZY_LIBRARY");
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-	(void)state;
-
-	while (dir && (entry = readdir(dir)))
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
-	return rmdir(folder);
 }
 
 int main(void)

@@ -1,7 +1,6 @@
 /* Which build of an engine a program is: LAZY_ENGINE is one whose computing lies in a library. */
 #include "../cmocka_all.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,7 @@
 #include <unistd.h>
 
 #include "engine/program.h"
-
-static char folder[] = "/tmp/test-program-XXXXXX";
+#include "folder.h"
 
 static void a_name_is_sought_in_path(void **state)
 {
@@ -67,24 +65,6 @@ static void a_new_library_is_a_new_build(void **state)
 	assert_true(program_build(engine, folder) != before);
 	assert_int_equal(program_build(engine, NULL), alone);
 	touch(library, st.st_mtim);
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-	(void)state;
-
-	while (dir && (entry = readdir(dir)))
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
-	return rmdir(folder);
 }
 
 int main(void)

@@ -74,4 +74,19 @@ static inline int memory_read(void *ctx, uint64_t offset, void *out, uint32_t le
 	return 0;
 }
 
+/* Eight of them: two layers of a llama. */
+enum { LLAMA_ENTRIES = 8 };
+
+static inline void put_llama_entries(struct buf *out)
+{
+	put_string(out, "general.architecture", "llama");
+	put_number(out, "llama.context_length", 4096);
+	put_number(out, "llama.embedding_length", 64);
+	put_number(out, "llama.block_count", 2);
+	put_number(out, "llama.feed_forward_length", 128);
+	put_number(out, "llama.attention.head_count", 4);
+	put_number(out, "llama.attention.head_count_kv", 2);
+	put_number(out, "llama.vocab_size", 256);
+}
+
 #endif
