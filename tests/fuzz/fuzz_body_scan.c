@@ -37,7 +37,7 @@ static void same_facts(const struct body_facts *a, const struct body_facts *b)
 /* Refused by us on purpose though it is JSON. */
 static bool is_our_rule(const struct body_scan *scan)
 {
-	static const char *const rules[] = { "this key comes twice", "\"model\" is not a string",
+	static const char *const rules[] = { "this key comes twice", "\"model\" must be a string",
 		                             "the model's name is too long",
 		                             "a NUL in the model's name", "nested too deep" };
 	char text[BODY_SCAN_TEXT];
