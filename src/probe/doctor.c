@@ -161,7 +161,7 @@ static const struct check checks[] = {
 	  "CAP_SYS_NICE, CAP_SYS_PTRACE, CAP_SYS_RESOURCE, CAP_SYSLOG",
 	  "each missing one takes something away", "AmbientCapabilities= in the service (lasts)" },
 	{ "fragmentation", EVERYWHERE, 65, check_fragmentation,
-	  "a tenth of the free memory in blocks of 2 MiB",
+	  "a tenth of the free memory in blocks of 2 MiB, and most compactions done",
 	  "drivers of unified memory need large blocks; the others slow down",
 	  "as root: cotenant memory --compact (idle models leave for it and come back; the daemon does "
 	  "so by itself at night: memory.compact). If that does not help: unload all, again, then reboot" },
