@@ -1,14 +1,17 @@
 #include "app/saved.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-void saved_name(uint32_t model, uint64_t conversation, char out[SAVED_NAME_BYTES])
+void saved_name(struct saved_conversation *entry)
 {
-	snprintf(out, SAVED_NAME_BYTES, "m%" PRIu32 "-%016" PRIx64 ".kv", model, conversation);
+	snprintf(entry->file, sizeof(entry->file), "%016" PRIx64 "-%016" PRIx64 "-%" PRId64 ".kv", entry->key,
+	         entry->conversation, entry->tokens);
 }
 
 static void remove_at(struct saved *saved, size_t at, bool with_file)
@@ -49,7 +52,7 @@ void saved_put(struct saved *saved, const struct saved_conversation *entry, int6
 	size_t same = find(saved, entry->model, entry->conversation);
 
 	if (same < saved->count)
-		remove_at(saved, same, false); /* its file was written over */
+		remove_at(saved, same, strcmp(saved->list[same].file, entry->file) != 0); /* else it was written over */
 	if (saved->count == SAVED_MAX)
 		remove_at(saved, 0, true);
 	saved->list[saved->count++] = *entry;
@@ -76,14 +79,56 @@ void saved_drop(struct saved *saved, uint32_t model, uint64_t conversation)
 		remove_at(saved, at, true);
 }
 
-void saved_empty(const char *folder)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
+/* ---- over lives of the daemon ---- */
 
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			unlinkat(dirfd(dir), entry->d_name, 0);
+/* False: not a file of ours, or of no model that there is now. */
+static bool read_name(const char *name, const struct saved_share *models, uint32_t count,
+                      struct saved_conversation *out)
+{
+	char again[SAVED_NAME_BYTES];
+
+	*out = (struct saved_conversation){ 0 };
+	if (sscanf(name, "%16" SCNx64 "-%16" SCNx64 "-%" SCNd64, &out->key, &out->conversation, &out->tokens) != 3)
+		return false;
+	saved_name(out);
+	memcpy(again, out->file, sizeof(again));
+	while (out->model < count && (models[out->model].key != out->key || !models[out->model].most_bytes))
+		out->model++;
+	return strcmp(name, again) == 0 && out->tokens > 0 && out->model < count;
+}
+
+/* In order of age. */
+static void insert(struct saved *saved, const struct saved_conversation *entry)
+{
+	if (saved->count == SAVED_MAX)
+		remove_at(saved, 0, true);
+	size_t at = saved->count++;
+	for (; at > 0 && saved->list[at - 1].at_us > entry->at_us; at--)
+		saved->list[at] = saved->list[at - 1];
+	saved->list[at] = *entry;
+}
+
+void saved_load(struct saved *saved, const struct saved_share *models, uint32_t count, int64_t wall_offset_us)
+{
+	DIR *dir = opendir(saved->folder);
+	struct saved_conversation entry;
+	struct dirent *file;
+	struct stat st;
+
+	while (dir && (file = readdir(dir))) {
+		if (file->d_name[0] == '.')
+			continue;
+		if (!read_name(file->d_name, models, count, &entry) ||
+		    fstatat(dirfd(dir), file->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode)) {
+			unlinkat(dirfd(dir), file->d_name, 0);
+			continue;
+		}
+		entry.bytes = st.st_size;
+		entry.at_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000 - wall_offset_us;
+		insert(saved, &entry);
+	}
 	if (dir)
 		closedir(dir);
+	for (uint32_t i = 0; i < count; i++)
+		saved_trim(saved, i, models[i].most_bytes);
 }

@@ -9,14 +9,16 @@
  * saved - conversations that engines wrote to files when they had to give them up.
  *
  * Of each model the newest within its `kv_keep`; a file lives until it is brought
- * back, is too old for its model's share, or the daemon starts anew. The folder is
- * ours alone: a file holds what was said.
+ * back or is too old for its model's share, also over a life of the daemon: its
+ * name tells what it is of, and what no model of the next life would be started
+ * with is removed. The folder is ours alone: a file holds what was said.
  */
 enum { SAVED_MAX = 256, SAVED_NAME_BYTES = 64 };
 
 struct saved_conversation {
 	uint32_t model;
 	uint64_t conversation;
+	uint64_t key; /* of the model's file and of what its engine was started with */
 	int64_t tokens, bytes;
 	int64_t at_us;
 	char file[SAVED_NAME_BYTES]; /* bare */
@@ -28,8 +30,8 @@ struct saved {
 	struct saved_conversation list[SAVED_MAX]; /* oldest first */
 };
 
-/* The name of its file. */
-void saved_name(uint32_t model, uint64_t conversation, char out[SAVED_NAME_BYTES]);
+/* Fills in the name of its file. */
+void saved_name(struct saved_conversation *entry);
 /* It was written; older ones of its model go until all fit into `most_bytes`. */
 void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes);
 /* Older ones of the model go until all fit into `most_bytes`. */
@@ -37,7 +39,14 @@ void saved_trim(struct saved *saved, uint32_t model, int64_t most_bytes);
 const struct saved_conversation *saved_find(const struct saved *saved, uint32_t model, uint64_t conversation);
 /* With its file. */
 void saved_drop(struct saved *saved, uint32_t model, uint64_t conversation);
-/* Files of engines that are gone: nobody will read them again. */
-void saved_empty(const char *folder);
+/*
+ * What an earlier life left: of each of `count` models what has its key, within its share; all else in
+ * the folder is removed. `wall_offset_us`: wall clock - the clock of at_us.
+ */
+struct saved_share {
+	uint64_t key;
+	int64_t most_bytes;
+};
+void saved_load(struct saved *saved, const struct saved_share *models, uint32_t count, int64_t wall_offset_us);
 
 #endif

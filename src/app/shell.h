@@ -106,7 +106,7 @@ struct shell {
 	char lazy_library[DIR_PATH_MAX], lazy_missing[200]; /* the preload library, or why there is none */
 	struct saved *saved;      /* conversations in files */
 	uint64_t *conversation_of; /* by the ticket's index */
-	char save_dir[DIR_PATH_MAX + 16]; /* where engines save conversations; ours, emptied at the start */
+	char save_dir[DIR_PATH_MAX + 16]; /* where engines save conversations; ours */
 
 	struct arbiter *arbiter;
 	struct arbiter_limits limits;
@@ -283,6 +283,7 @@ int64_t shell_context_now(void *ctx, uint32_t model);
 
 /* shell_kept.c: what conversations hold in engines whose KV follows use. */
 void shell_find_lazy(struct shell *shell); /* the library, and the folder for conversations */
+void shell_load_saved(struct shell *shell); /* what is in there of an earlier life; after the catalogue is made */
 void shell_ground(struct shell *shell, struct catalogue_ground *out); /* valid as long as the shell */
 /* The most tokens that a prompt and its answer come to. */
 int64_t shell_most_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt);

@@ -42,6 +42,7 @@ struct kept_talk {
 	struct shell *shell;
 	struct id instance;
 	uint32_t model;
+	uint64_t key;             /* of files that it can read */
 	bool lazy;                /* else its cache is reserved whole, and nobody counts what it holds */
 	struct kv_shape shape;
 	int64_t state_bytes;      /* of recurrent layers: in the same buffers, and in base */
@@ -117,10 +118,28 @@ void shell_find_lazy(struct shell *shell)
 		shell->lazy_library[0] = '\0';
 		str_copy(shell->lazy_missing, sizeof(shell->lazy_missing), str_from(err.text));
 	}
-	saved_empty(shell->save_dir);
 	shell->saved = xcalloc(1, sizeof(*shell->saved));
 	shell->saved->folder = shell->save_dir;
 	shell->conversation_of = xcalloc(shell->limits.requests, sizeof(*shell->conversation_of));
+}
+
+/* What was saved holds for the same file in the same engine, started the same way. */
+static uint64_t saved_key(const struct catalogue_row *row)
+{
+	uint64_t parts[] = { row->spec.file_key, row->launch_key };
+
+	return str_hash((struct str){ (const char *)parts, sizeof(parts) });
+}
+
+void shell_load_saved(struct shell *shell)
+{
+	struct saved_share *models = xcalloc(shell->catalogue.count + 1, sizeof(*models));
+
+	for (size_t i = 0; i < shell->catalogue.count; i++)
+		models[i] = (struct saved_share){ saved_key(&shell->catalogue.rows[i]),
+			                          shell->conf->models[i].kv_keep_bytes };
+	saved_load(shell->saved, models, (uint32_t)shell->catalogue.count, shell_wall_offset_us());
+	free(models);
 }
 
 void shell_ground(struct shell *shell, struct catalogue_ground *out)
@@ -312,19 +331,27 @@ static int64_t keeps_bytes(const struct kept_talk *kept)
 	return kept->keeps_all ? INT64_MAX : kept->shell->conf->models[kept->model].kv_keep_bytes;
 }
 
+static struct saved_conversation entry_of(const struct kept_talk *kept, uint32_t slot)
+{
+	struct saved_conversation entry = {
+		.model = kept->model,
+		.conversation = kept->conversation[slot],
+		.key = kept->key,
+		.tokens = kept->held_tokens[slot],
+		.bytes = kept->held_tokens[slot] * kept->shape.token_bytes,
+		.at_us = shell_now_us(),
+	};
+
+	saved_name(&entry);
+	return entry;
+}
+
 static void keep_saved(struct kept_talk *kept, const struct conversations_told *told)
 {
 	for (uint32_t i = 0; i < kept->slots; i++) {
-		struct saved_conversation entry = {
-			.model = kept->model,
-			.conversation = kept->conversation[i],
-			.tokens = kept->held_tokens[i],
-			.bytes = kept->held_tokens[i] * kept->shape.token_bytes,
-			.at_us = shell_now_us(),
-		};
+		struct saved_conversation entry = entry_of(kept, i);
 		if (!(told->saved >> i & 1))
 			continue;
-		saved_name(kept->model, entry.conversation, entry.file);
 		saved_put(kept->shell->saved, &entry, keeps_bytes(kept));
 	}
 }
@@ -363,11 +390,11 @@ static void name_files(const struct kept_talk *kept, struct conversations_order 
 	int64_t left = keeps_bytes(kept);
 
 	for (uint32_t i = 0; i < kept->slots; i++) {
-		int64_t bytes = kept->held_tokens[i] * kept->shape.token_bytes;
-		if (!kept->conversation[i] || bytes > left)
+		struct saved_conversation entry = entry_of(kept, i);
+		if (!entry.conversation || entry.bytes > left)
 			continue;
-		left -= bytes;
-		saved_name(kept->model, kept->conversation[i], order->file[i]);
+		left -= entry.bytes;
+		str_copy(order->file[i], sizeof(order->file[i]), str_from(entry.file));
 	}
 }
 
@@ -403,7 +430,7 @@ void shell_kept_discard(struct shell *shell, struct id instance)
 /* What is worth keeping is saved first. Nothing is being asked. */
 static void keep_and_stop(struct kept_talk *kept)
 {
-	bool keeps = kept->shell->phase == PHASE_SERVING && kept->tokens && keeps_bytes(kept);
+	bool keeps = kept->shell->phase != PHASE_CLOSING && kept->tokens && keeps_bytes(kept);
 
 	if (!keeps || !clear(kept))
 		supervisor_stop(kept->shell->supervisor, kept->instance, 0);
@@ -430,7 +457,7 @@ void shell_kept_stop(struct shell *shell, struct id instance, bool starts_anew)
 		saved_trim(shell->saved, kept->model, shell->conf->models[kept->model].kv_keep_bytes);
 	if (!kept->talk)
 		keep_and_stop(kept);
-	else if (!kept->clearing && !(shell->phase == PHASE_SERVING && keeps_bytes(kept)))
+	else if (!kept->clearing && !(shell->phase != PHASE_CLOSING && keeps_bytes(kept)))
 		supervisor_stop(shell->supervisor, instance, ANSWER_MS);
 }
 
@@ -474,7 +501,7 @@ bool shell_kept_restore(struct shell *shell, const struct action *dispatch)
 	if (!row || !row->kept || !conversation)
 		return false;
 	const struct saved_conversation *saved = saved_find(shell->saved, row->model, conversation);
-	if (!saved || !reach(row->kept, &order))
+	if (!saved || saved->key != row->kept->key || !reach(row->kept, &order))
 		return false;
 	struct restoring *restoring = xcalloc(1, sizeof(*restoring));
 	*restoring = (struct restoring){ row->kept, NULL, *dispatch, conversation, row->kept->restoring };
@@ -556,6 +583,7 @@ void shell_kept_begin(struct shell *shell, struct instance_row *row)
 		.instance = row->id,
 		.model = row->model,
 		.lazy = known->lazy,
+		.key = saved_key(known),
 		.shape = known->kv,
 		.state_bytes = known->estimate.host.recurrent_bytes,
 		.slots = known->spec.slots < SLOTS_TOLD_MAX ? known->spec.slots : SLOTS_TOLD_MAX,

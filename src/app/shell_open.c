@@ -449,6 +449,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 
 	shell_warm_open(shell);
 	shell_open_contexts(shell);
+	shell_load_saved(shell);
 	shell_open_learning(shell);
 	shell_open_words(shell);
 	shell_open_usage(shell);

@@ -239,7 +239,7 @@ static const struct field model_fields[] = {
 	          "start." },
 	{ "kv_keep", FIELD_SIZE, LIVE, 0, MODEL(kv_keep_bytes), .max = LARGEST,
 	  .help = "Conversations saved in files when their memory or the model has to go, and brought back when "
-	          "they go on; the newest within this size." },
+	          "they go on, also by the next daemon; the newest within this size." },
 	{ "args", FIELD_ARGS, DRAIN, MODEL(args),
 	  .help = "Further arguments of the engine: a list, or a string split as a shell would, without "
 	          "expansion." },

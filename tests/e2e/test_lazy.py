@@ -186,6 +186,23 @@ def test_the_start_does_not_wait_until_an_engine_was_tried_out(start, tmp_path):
     assert model(daemon, "kept")["kv"] == "lazy"
 
 
+def test_saved_conversations_outlive_the_daemon(start, tmp_path):
+    state = {"STATE_DIRECTORY": str(tmp_path)}
+    entry = real("kv.gguf", context=4096, kv_keep="1GiB")
+    daemon = start({"chat": entry}, environment=state)
+    said, tokens, _ = say(daemon, 40)
+    settled(daemon, tokens)
+    daemon.stop()
+    assert [f.suffix for f in (tmp_path / "conversations").iterdir()] == [".kv"]
+    daemon = start({"chat": entry}, environment=state)
+    assert [c["state"] for c in held(daemon)] == ["saved"]
+    again, _, cached = say(daemon, 40)
+    assert again == said and cached > tokens * 0.8
+    daemon.stop()
+    daemon = start({"chat": {**entry, "context": 2048}}, environment=state)  # another engine, as it were
+    assert not held(daemon) and not list((tmp_path / "conversations").iterdir())
+
+
 @pytest.mark.long
 def test_seven_billion_with_32k_allowed(start):
     """The shape that people run: weights, and what is said; ready in a fraction of the time."""

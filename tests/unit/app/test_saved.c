@@ -20,13 +20,21 @@ static bool is_there(const char *file)
 	return access(path, F_OK) == 0;
 }
 
+static struct saved_conversation named(uint32_t model, uint64_t conversation)
+{
+	struct saved_conversation entry = { .model = model, .conversation = conversation, .key = model, .tokens = 9 };
+
+	saved_name(&entry);
+	return entry;
+}
+
 /* Written as an engine would, and noted. */
 static void put(struct saved *saved, uint32_t model, uint64_t conversation, int64_t bytes, int64_t most)
 {
-	struct saved_conversation entry = { .model = model, .conversation = conversation, .bytes = bytes, .tokens = 9 };
+	struct saved_conversation entry = named(model, conversation);
 	char path[200];
 
-	saved_name(model, conversation, entry.file);
+	entry.bytes = bytes;
 	snprintf(path, sizeof(path), "%s/%s", folder, entry.file);
 	close(open(path, O_CREAT | O_WRONLY, 0600));
 	saved_put(saved, &entry, most);
@@ -34,12 +42,16 @@ static void put(struct saved *saved, uint32_t model, uint64_t conversation, int6
 
 static bool has(const struct saved *saved, uint32_t model, uint64_t conversation)
 {
-	char name[SAVED_NAME_BYTES];
-
-	saved_name(model, conversation, name);
 	bool found = saved_find(saved, model, conversation) != NULL;
-	assert_int_equal(found, is_there(name)); /* entry and file come and go together */
+	assert_int_equal(found, is_there(named(model, conversation).file)); /* entry and file come and go together */
 	return found;
+}
+
+static void empty(void)
+{
+	struct saved all = { .folder = folder };
+
+	saved_load(&all, NULL, 0, 0);
 }
 
 static struct saved *fresh(void)
@@ -48,7 +60,7 @@ static struct saved *fresh(void)
 
 	assert_non_null(saved);
 	saved->folder = folder;
-	saved_empty(folder);
+	empty();
 	return saved;
 }
 
@@ -114,18 +126,37 @@ static void a_full_table_takes_the_newest(void **state)
 	free(saved);
 }
 
-static void a_new_life_begins_with_an_empty_folder(void **state)
+/* The folder as it is at the next start, where OTHER's engine is another one and MODEL's index is 0. */
+static void a_new_life_takes_over_what_still_holds(void **state)
 {
-	struct saved *saved = fresh();
-	char name[SAVED_NAME_BYTES];
+	struct saved *saved = fresh(), *next = calloc(1, sizeof(*next));
+	struct saved_share models[] = { { MODEL, 100 }, { 77, 100 } };
+	char stray[200];
 	(void)state;
 
 	put(saved, MODEL, 7, 1, 10);
-	saved_name(MODEL, 7, name);
-	saved_empty(folder);
-	assert_false(is_there(name));
-	saved_empty("/nonexistent");
+	put(saved, OTHER, 8, 1, 10);
+	snprintf(stray, sizeof(stray), "%s/0000000000000003-0000000000000009-12x.kv", folder);
+	close(open(stray, O_CREAT | O_WRONLY, 0600));
+	assert_non_null(next);
+	next->folder = folder;
+	saved_load(next, models, 2, 0);
+	assert_int_equal(next->count, 1);
+	const struct saved_conversation *found = saved_find(next, 0, 7);
+	assert_non_null(found);
+	assert_int_equal(found->tokens, 9);
+	assert_string_equal(found->file, named(MODEL, 7).file);
+	assert_false(is_there(named(OTHER, 8).file));
+	assert_int_not_equal(access(stray, F_OK), 0);
+	models[0].most_bytes = 0; /* `kv_keep` was taken out */
+	next->count = 0;
+	saved_load(next, models, 2, 0);
+	assert_int_equal(next->count, 0);
+	assert_false(is_there(named(MODEL, 7).file));
+	next->folder = "/nonexistent";
+	saved_load(next, models, 2, 0);
 	free(saved);
+	free(next);
 }
 
 static int make_folder(void **state)
@@ -137,7 +168,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
 	(void)state;
-	saved_empty(folder);
+	empty();
 	return rmdir(folder);
 }
 
@@ -148,7 +179,7 @@ int main(void)
 		cmocka_unit_test(the_same_conversation_again_is_written_over),
 		cmocka_unit_test(brought_back_it_is_gone),
 		cmocka_unit_test(a_full_table_takes_the_newest),
-		cmocka_unit_test(a_new_life_begins_with_an_empty_folder),
+		cmocka_unit_test(a_new_life_takes_over_what_still_holds),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
