@@ -47,10 +47,23 @@ static void on_written(void *ctx, int error)
 	intake->on_writable(intake->ctx);
 }
 
+static void start_fetch(struct intake *intake, uint64_t offset, size_t bytes)
+{
+	intake->fetching = true;
+	spill_fetch(intake->spill, offset, bytes);
+}
+
 static void on_read(void *ctx, int error, struct str bytes)
 {
 	struct intake *intake = ctx;
-	intake->on_fetched(intake->ctx, error, bytes);
+	size_t next_bytes = intake->next_bytes;
+
+	intake->fetching = false;
+	intake->next_bytes = 0;
+	if (next_bytes)
+		start_fetch(intake, intake->next_offset, next_bytes);
+	else if (intake->on_fetched)
+		intake->on_fetched(intake->ctx, error, bytes);
 }
 
 static const struct spill_events spill_events = { on_written, on_read };
@@ -227,7 +240,18 @@ void intake_fetch(struct intake *intake, uint64_t offset, size_t bytes,
 {
 	intake->on_fetched = on_fetched;
 	intake->ctx = ctx;
-	spill_fetch(intake->spill, offset, bytes);
+	if (intake->fetching) {
+		intake->next_offset = offset;
+		intake->next_bytes = bytes;
+	} else {
+		start_fetch(intake, offset, bytes);
+	}
+}
+
+void intake_unfetch(struct intake *intake)
+{
+	intake->on_fetched = NULL;
+	intake->next_bytes = 0;
 }
 
 void intake_clear(struct intake *intake)
@@ -239,6 +263,8 @@ void intake_clear(struct intake *intake)
 	intake->memory_held = intake->spill_held = 0;
 	spill_close(intake->spill);
 	intake->spill = NULL;
+	intake->fetching = false;
+	intake_unfetch(intake);
 	buf_release(&intake->bytes);
 	intake_forget_facts(intake);
 }

@@ -40,10 +40,13 @@ struct intake {
 	int64_t memory_held, spill_held;
 	bool complete;             /* the decoder saw its end */
 	bool writing;              /* the file is being written: feed no more until on_writable */
+	bool fetching;             /* the file is being read */
+	size_t next_bytes;         /* ... for somebody who is gone: so much is to be read behind it; 0 = nothing */
+	uint64_t next_offset;
 	int error;                 /* of the file */
 	void *ctx;
 	void (*on_writable)(void *ctx);
-	void (*on_fetched)(void *ctx, int error, struct str bytes);
+	void (*on_fetched)(void *ctx, int error, struct str bytes); /* NULL: nobody waits for what is read */
 };
 
 enum intake_step {
@@ -73,6 +76,8 @@ struct str intake_slice(const struct intake *intake, uint64_t offset, size_t byt
 /* In a file: on_fetched follows. */
 void intake_fetch(struct intake *intake, uint64_t offset, size_t bytes,
                   void (*on_fetched)(void *ctx, int error, struct str bytes), void *ctx);
+/* Who asked is gone: on_fetched does not follow. The body stays, and may be asked for again at once. */
+void intake_unfetch(struct intake *intake);
 
 /* Give everything back. May be called twice. */
 void intake_clear(struct intake *intake);

@@ -427,6 +427,8 @@ void upstream_free(struct upstream *upstream)
 {
 	if (!upstream)
 		return;
+	if (upstream->fetching)
+		intake_unfetch(upstream->body);
 	/* Of a tunnel the client's last words are still the engine's. */
 	if (upstream->stream && upstream->tunnel)
 		stream_finish(upstream->stream);

@@ -293,6 +293,30 @@ static void test_bodies_past_the_memory_go_to_a_file_and_past_that_are_refused(v
 	world_end(&world);
 }
 
+/* The engine goes while a piece of the body is on its way from the disk, and the body is sent to the next. */
+static void test_a_body_in_a_file_goes_to_the_next_engine_whole(void **state)
+{
+	struct world world;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		world_init(&world);
+		world.conf.body_memory_bytes = 1024;
+		world.engine_away = true;
+		world.engine_back_after = 1;
+		world_open(&world);
+		struct caller *caller = call_up(&world);
+		post_big(caller, 1024 * 1024);
+		TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+		assert_int_equal(world.returns, 1);
+		struct str sent = buf_str(&world.last_request);
+		assert_true(sent.length > 1024 * 1024);
+		assert_non_null(memmem(sent.data, sent.length, CHAT("chat"), strlen(CHAT("chat"))));
+		hang_up(caller);
+		world_end(&world);
+	}
+}
+
 static void test_leaving_while_a_file_is_written_harms_nobody(void **state)
 {
 	struct world world;
@@ -550,6 +574,7 @@ int main(void)
 		cmocka_unit_test(test_a_body_over_the_bound_is_refused_as_it_comes),
 		cmocka_unit_test(test_an_expecting_client_is_told_to_go_on_only_where_it_may),
 		cmocka_unit_test(test_bodies_past_the_memory_go_to_a_file_and_past_that_are_refused),
+		cmocka_unit_test(test_a_body_in_a_file_goes_to_the_next_engine_whole),
 		cmocka_unit_test(test_leaving_while_a_file_is_written_harms_nobody),
 		cmocka_unit_test(test_a_look_never_loads),
 		cmocka_unit_test(test_a_change_is_ours_even_for_an_admin),
