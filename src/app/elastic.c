@@ -65,3 +65,24 @@ uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens)
 		step++;
 	return step;
 }
+
+uint32_t elastic_step_to_grow(const struct elastic *elastic, uint32_t least,
+                              enum fits (*fits)(void *ctx, uint32_t step), void *ctx)
+{
+	for (uint32_t step = elastic->count - 1; step > least; step--) {
+		enum fits room = fits(ctx, step);
+		if (room == FITS_NOW || room == FITS_TIGHT)
+			return step;
+	}
+	return fits(ctx, least) == FITS_NEVER ? elastic->now : least;
+}
+
+uint32_t elastic_step_to_load(const struct elastic *elastic, uint32_t least,
+                              enum fits (*fits)(void *ctx, uint32_t step), void *ctx)
+{
+	uint32_t step = least > elastic->now ? least : elastic->now;
+
+	while (step > 0 && fits(ctx, step) == FITS_NEVER)
+		step--;
+	return step;
+}

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "conf/conf.h"
+#include "core/arbiter.h"
 #include "estimate/estimate.h"
 
 /*
@@ -41,5 +42,19 @@ void elastic_keep(struct elastic_step *step, int64_t context, const struct estim
 void elastic_use(const struct elastic_step *step, struct estimate *estimate);
 /* The smallest step that holds so many tokens; the largest where none does. */
 uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens);
+
+/*
+ * The step for a request that needs `least`; `fits` tells of each whether there is room for it. What is
+ * loaded and has to be started anew gets the largest that finds room without anybody's going, and stays as
+ * it is where not even `least` could ever be had.
+ */
+uint32_t elastic_step_to_grow(const struct elastic *elastic, uint32_t least,
+                              enum fits (*fits)(void *ctx, uint32_t step), void *ctx);
+/*
+ * What is yet to be loaded has nothing to be interrupted, and others beside it: it gets `least`, or what was
+ * chosen before. But never what has no room at all: one long request would leave none for the short ones.
+ */
+uint32_t elastic_step_to_load(const struct elastic *elastic, uint32_t least,
+                              enum fits (*fits)(void *ctx, uint32_t step), void *ctx);
 
 #endif

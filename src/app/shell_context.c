@@ -137,15 +137,16 @@ static bool finds_room(enum fits fits)
 	return fits == FITS_NOW || fits == FITS_TIGHT;
 }
 
-/* The step for a request that needs `least`; the present one where no larger one can be had. */
-static uint32_t choose_step(const struct shell *shell, uint32_t model, uint32_t least)
-{
-	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
+struct fitting {
+	const struct shell *shell;
+	uint32_t model;
+};
 
-	for (uint32_t step = elastic->count - 1; step > least; step--)
-		if (finds_room(fits_with(shell, model, step)))
-			return step;
-	return fits_with(shell, model, least) == FITS_NEVER ? elastic->now : least;
+static enum fits fits_step(void *ctx, uint32_t step)
+{
+	const struct fitting *fitting = ctx;
+
+	return fits_with(fitting->shell, fitting->model, step);
 }
 
 static bool is_loaded(const struct shell *shell, uint32_t model)
@@ -170,13 +171,15 @@ static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t 
 static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, uint64_t request)
 {
 	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
+	struct fitting fitting = { shell, model };
 	uint32_t least = elastic_step_for(elastic, tokens);
+	bool loaded = is_loaded(shell, model);
 
-	if (least <= elastic->now)
+	if (loaded && least <= elastic->now)
 		return;
-	/* What is not loaded has nothing to be interrupted, and others to load beside it. */
-	uint32_t step = is_loaded(shell, model) ? choose_step(shell, model, least) : least;
-	if (step > elastic->now)
+	uint32_t step = loaded ? elastic_step_to_grow(elastic, least, fits_step, &fitting)
+	                       : elastic_step_to_load(elastic, least, fits_step, &fitting);
+	if (step != elastic->now)
 		resize(shell, model, step, request);
 }
 
@@ -206,7 +209,7 @@ bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_siz
 
 void shell_context_arrived(struct shell *shell, const struct request_spec *spec)
 {
-	if (spec->kind == REQUEST_INFER && spec->tokens > 0 && shell->catalogue.rows[spec->model].elastic.count)
+	if (spec->kind == REQUEST_INFER && shell->catalogue.rows[spec->model].elastic.count)
 		make_room_for(shell, spec->model, spec->tokens, spec->sequence);
 }
 

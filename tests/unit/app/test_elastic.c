@@ -1,0 +1,74 @@
+/* The contexts that a model may be started with, and which of them a request gets. */
+#include "../cmocka_all.h"
+
+#include "app/elastic.h"
+
+static struct elastic four_steps(void)
+{
+	return (struct elastic){ .count = 4,
+		                 .step = { { .context = 4096 }, { .context = 8192 }, { .context = 16384 },
+		                           { .context = 32768 } } };
+}
+
+static enum fits as_told(void *ctx, uint32_t step)
+{
+	return ((const enum fits *)ctx)[step];
+}
+
+static void each_step_at_least_doubles_and_the_floor_is_one(void **state)
+{
+	struct conf_model model = { .context_min = 3000 };
+	int64_t contexts[ELASTIC_MOST];
+	(void)state;
+
+	assert_int_equal(elastic_contexts(&model, 20000, contexts), 3);
+	assert_int_equal(contexts[0], 3000);
+	assert_int_equal(contexts[1], 10000);
+	assert_int_equal(contexts[2], 20000);
+	assert_int_equal(elastic_contexts(&model, 3000, contexts), 0); /* there is nothing to choose */
+	uint32_t count = elastic_contexts(&model, INT64_C(1) << 40, contexts);
+	assert_int_equal(count, ELASTIC_MOST);
+	for (uint32_t i = 1; i < count; i++)
+		assert_true(contexts[i] >= 2 * contexts[i - 1]);
+}
+
+static void a_growth_takes_the_largest_that_is_free(void **state)
+{
+	enum fits fits[] = { FITS_NOW, FITS_NOW, FITS_NOW, FITS_AFTER_EVICTION };
+	struct elastic elastic = four_steps();
+	(void)state;
+
+	assert_int_equal(elastic_step_for(&elastic, 5000), 1);
+	assert_int_equal(elastic_step_to_grow(&elastic, 1, as_told, fits), 2);
+	assert_int_equal(elastic_step_to_grow(&elastic, 3, as_told, fits), 3); /* it needs that: others go */
+	fits[3] = FITS_NEVER;
+	assert_int_equal(elastic_step_to_grow(&elastic, 3, as_told, fits), 0); /* it stays as it is */
+}
+
+static void what_is_not_loaded_is_never_made_too_large_for_the_machine(void **state)
+{
+	enum fits fits[] = { FITS_NOW, FITS_AFTER_EVICTION, FITS_NOT_NOW, FITS_NEVER };
+	struct elastic elastic = four_steps();
+	(void)state;
+
+	assert_int_equal(elastic_step_to_load(&elastic, 1, as_told, fits), 1);
+	assert_int_equal(elastic_step_to_load(&elastic, 3, as_told, fits), 2);
+	elastic.now = 3; /* chosen before others were pinned */
+	assert_int_equal(elastic_step_to_load(&elastic, 0, as_told, fits), 2);
+	elastic.now = 1; /* chosen for somebody who waits as well */
+	assert_int_equal(elastic_step_to_load(&elastic, 0, as_told, fits), 1);
+	for (uint32_t i = 0; i < 4; i++)
+		fits[i] = FITS_NEVER;
+	assert_int_equal(elastic_step_to_load(&elastic, 2, as_told, fits), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_step_at_least_doubles_and_the_floor_is_one),
+		cmocka_unit_test(a_growth_takes_the_largest_that_is_free),
+		cmocka_unit_test(what_is_not_loaded_is_never_made_too_large_for_the_machine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
