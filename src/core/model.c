@@ -251,8 +251,16 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 	return NEVER;
 }
 
+/* The larger context is not there, and nobody is left who would have it loaded. */
+static bool nobody_awaits_resize(const struct model *model)
+{
+	return model->resize_at && !model->instance && !model->queue.count && !model->preload;
+}
+
 void model_refresh(struct arbiter *a, struct model *model)
 {
+	if (nobody_awaits_resize(model))
+		resize_give_up(a, model);
 	if (model_stirs(model) && !model->stirring)
 		link_stirring(a, model);
 	if (!model_stirs(model) && model->stirring)

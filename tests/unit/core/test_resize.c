@@ -193,6 +193,31 @@ static void test_an_unload_ends_the_wait_for_it(void **state)
 	rig_close(&rig);
 }
 
+static void test_nobody_left_to_wait_for_it_ends_the_wait(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	add(&rig, A, 4, 1000);
+	serve(&rig, A);
+	uint32_t running = rig_ask(&rig, A);
+	rig_expect(&rig, "dispatch 2 a");
+	rig_ask_as(&rig, A, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	uint32_t waiting = rig_ask(&rig, A); /* it would be loaded again for this one */
+	resize(&rig, A, 6, 2000, 0);
+	assert_int_equal(rig_view(&rig, A).state, MODEL_RESIZING);
+	rig_leave(&rig, waiting);
+	rig_finish(&rig, running);
+	rig_gone(&rig, A);
+	rig_expect(&rig, "stop a, done 3");
+	assert_int_equal(rig_view(&rig, A).state, MODEL_UNLOADED);
+	rig_wait(&rig, 3600);
+	serve(&rig, A);
+	assert_int_equal(rig_view(&rig, A).growths, 0); /* nor did an hour of it count as one */
+	rig_close(&rig);
+}
+
 static enum fits fits(struct rig *rig, uint32_t model, int64_t gib)
 {
 	struct model_spec spec = rig->spec[model];
@@ -232,6 +257,7 @@ int main(void)
 		cmocka_unit_test(test_others_go_for_it_where_it_must_be),
 		cmocka_unit_test(test_under_pressure_grown_ones_go_first_and_come_back_small),
 		cmocka_unit_test(test_an_unload_ends_the_wait_for_it),
+		cmocka_unit_test(test_nobody_left_to_wait_for_it_ends_the_wait),
 		cmocka_unit_test(test_what_would_fit_in_its_place),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
