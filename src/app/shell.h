@@ -38,10 +38,10 @@
  * ACTION_DRAINED -> shell_close() closes what is left and the loop ends.
  */
 
-/* One engine we started, from the spawn action until its bytes were seen back. */
-/* On the disk, since it was started. */
+/* On the disk, since an engine was started. */
 enum replaced { REPLACED_NOT, REPLACED_FILE, REPLACED_ENGINE };
 
+/* One engine we started, from the spawn action until its bytes were seen back. */
 struct instance_row {
 	struct id id;
 	uint64_t sequence;
@@ -243,13 +243,17 @@ void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail);
 /* shell_asking.c: true where its engine is asked first; shell_spawn() follows. */
 bool shell_ask_engine(struct shell *shell, const struct action *action);
 /* Of that load, or with NULL of all: soon over, without a word. */
-uint32_t shell_lacks(void *ctx, uint32_t model); /* enum makes */
-void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out);
-void shell_open_usage(struct shell *shell); /* what keys used in earlier lives; behind the gateway */
-void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us);
+void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
 void shell_open_words(struct shell *shell); /* what engines said in earlier lives; before the arbiter hears of the models */
 void shell_recall_word(struct shell *shell, uint32_t model); /* its row is new */
-void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
+
+/* shell_makes.c */
+uint32_t shell_lacks(void *ctx, uint32_t model); /* enum makes */
+void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out);
+
+/* shell_usage.c: what keys used of their tokens of a day. */
+void shell_open_usage(struct shell *shell); /* in earlier lives; behind the gateway */
+void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us);
 
 /* shell_learning.c: what loads teach the estimates, kept over lives of the daemon. */
 struct calibration;
@@ -266,9 +270,9 @@ void shell_open_contexts(struct shell *shell); /* chooses those of the catalogue
 void shell_close_contexts(struct shell *shell);
 /* The model's file was looked at: with what context it starts. */
 void shell_context_start(struct shell *shell, uint32_t model);
-/* Before the arbiter hears of the request: the context that it needs is to be there, or on its way. */
 /* How many tokens a request is expected to come to; 0 = that shows once it is sent. */
 int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt);
+/* Before the arbiter hears of the request: the context that it needs is to be there, or on its way. */
 void shell_context_arrived(struct shell *shell, const struct request_spec *spec);
 void shell_context_ended(struct shell *shell, const struct exchange_end *end);
 void shell_context_stopped(struct shell *shell, const struct action *stop);

@@ -28,7 +28,6 @@ static void forget_answer(struct exchange *exchange)
 	exchange->refused = false;
 }
 
-
 static bool is_elastic(const struct exchange *exchange)
 {
 	const struct gateway_host *host = &exchange->gateway->host;

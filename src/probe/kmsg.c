@@ -8,8 +8,8 @@
 #include "probe/lines.h"
 
 enum {
-	RECORD_BYTES = 8192,   /* the kernel's longest */
-	RECORDS_MOST = 4096,   /* read at a time: it may write faster than we read */
+	RECORD_BYTES = 8192,    /* the kernel's longest */
+	RECORDS_MOST = 1 << 15, /* read at a time: more than a log holds, for it may write faster than we read */
 	PLACE_BYTES = 64,
 };
 
