@@ -74,7 +74,11 @@ void set_load(struct arbiter *a, const struct model *model, const struct verdict
 		struct decision decision = decision_about(a, DECISION_LOAD, REASON_SET, mate);
 		struct amount peak = habit_peak(a, mate, habit_expects(mate));
 		struct amount sigma = habit_sigma(a, mate);
-		decision_weighed(a, &decision, verdict);
+		struct outlook now; /* with what was claimed for those before it */
+		outlook_now(a, &now);
+		struct verdict own = outlook_weigh(a, &now, &peak, NULL);
+		own.binds = verdict->binds;
+		decision_weighed(a, &decision, &own);
 		decision.for_model = model_index(a, model);
 		decision.need_bytes = amount_total(&peak);
 		decision.instance = a->instance_sequence + 1;

@@ -149,12 +149,14 @@ static void what_runs_under_old_settings_drains_and_starts_anew(void **state)
 	rig_load(&rig, 0);
 	rig_expect(&rig, "spawn a, dispatch 2 a");
 	rig_finish(&rig, 2);
-	/* Idle it goes at once, and comes back though nobody asks; but only this once. */
+	/* Idle it goes at once, and comes back though nobody asks, and says why; but only this once. */
+	rig.decisions = true;
 	spec->flags |= MODEL_RENEW;
 	rig_model(&rig, 0);
 	spec->flags &= ~(uint32_t)MODEL_RENEW;
 	rig_gone(&rig, 0);
-	rig_expect(&rig, "stop a, spawn a");
+	rig_expect(&rig, "[unload a config], stop a, [released a config], [load a config], spawn a");
+	rig.decisions = false;
 	rig_load(&rig, 0);
 	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
 	rig_gone(&rig, 0);
