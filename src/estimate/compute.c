@@ -182,3 +182,13 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	most = larger(most, state > 0 ? bounded_sum(state, s.stream) : 0);
 	return bounded_sum(most, 2 * s.stream);
 }
+
+/* ggml_graph_plan()'s work_size: the widest input of a batch, 34 bytes for 32 numbers. */
+int64_t compute_work_bytes(const struct model_facts *facts, const struct cells *cells)
+{
+	int64_t widest = larger(larger(facts->ff_most, facts->embedding_length), facts->inner_size);
+
+	if (facts->expert_count > 0)
+		widest = larger(widest, bounded_product(larger(facts->expert_used, 1), larger(facts->expert_ff, 0)));
+	return facts->sizes_known ? times(cells->tokens, widest, 34) / 32 : 0;
+}

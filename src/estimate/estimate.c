@@ -165,6 +165,8 @@ static void size_parts(const struct model_facts *facts, const struct estimate_pa
 	out->host.overhead_bytes = process_bytes(facts, cells);
 	if (placement_any(facts, placement))
 		out->device.overhead_bytes = DEVICE_CONSTANT_BYTES;
+	else
+		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, compute_work_bytes(facts, cells));
 }
 
 /*
