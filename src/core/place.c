@@ -422,6 +422,29 @@ static bool may_hope(const struct arbiter *a, const struct want *want)
 	return waited_us < GRACE_US || (waited_us < PRESSED_US && habit_foreign_falls(a));
 }
 
+/* All that may go, gone. */
+static void remove_others(const struct arbiter *a, const struct want *want, struct outlook *outlook)
+{
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		bool stays = model == want->model || set_pinned(a, model) ||
+		             (!want->measures && set_mates(model, want->model));
+		if (!is_leaving(i) && !stays)
+			outlook_remove(outlook, i);
+	}
+}
+
+bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming)
+{
+	struct outlook rest = *coming;
+	struct verdict verdict;
+
+	remove_others(a, want, &rest);
+	/* Alone it would not stay for long while others are waited for. */
+	bool others_wait = a->waits_weight > want->model->waits_weight;
+	return !place_admits(a, want, &rest, &verdict) || (verdict.alone && others_wait);
+}
+
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
 bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
@@ -440,13 +463,7 @@ bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const str
 	}
 	if (is_unmeasured(a, want))
 		return false;
-	INSTANCES_LIVE(a, i) {
-		const struct model *model = model_row(a, i->model);
-		bool stays = model == want->model || set_pinned(a, model) ||
-		             (!want->measures && set_mates(model, want->model));
-		if (!is_leaving(i) && !stays)
-			outlook_remove(&rest, i);
-	}
+	remove_others(a, want, &rest);
 	if (want->instance && (instance_busy(want->instance) || instance_settles(want->instance)))
 		return false;
 	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
