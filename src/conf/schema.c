@@ -339,8 +339,9 @@ static const struct field key_fields[] = {
 	{ "parallel", FIELD_INT, LIVE, KEY(parallel), .max = INT32_MAX,
 	  .fallback = "0", .help = "Requests for models at once, waiting ones too; 0: as many as it likes." },
 	{ "tokens_per_day", FIELD_INT, LIVE, KEY(tokens_per_day), .max = INT64_MAX,
-	  .fallback = "0", .help = "Tokens of prompts and answers a day, as engines count them; they come back evenly, and "
-	                           "what is under way when they are used up may end. 0: as many as it likes." },
+	  .fallback = "0", .help = "Tokens of prompts and answers a day, as engines count them (by its bytes, what a client broke "
+	                           "off before they told); they come back evenly, and what is under way when they "
+	                           "are used up may end. 0: as many as it likes." },
 	END,
 };
 static const struct section key_section = {

@@ -13,6 +13,25 @@
 #include "gateway/eject.h"
 #include "http/url.h"
 
+/* Of a prompt, and of a stream with its event around each token. */
+enum { TOKEN_BYTES = 4, EVENT_BYTES = 256 };
+
+/*
+ * What its key has used. An engine tells at the end of an answer: who leaves before that had an answer all the
+ * same, and it is reckoned by its bytes; else leaving just before the end would make every answer free.
+ */
+static int64_t tokens_used(const struct exchange *exchange, const struct exchange_end *end)
+{
+	int64_t told = end->tokens_in + end->tokens_out;
+
+	if (told > 0 || end->fail != FAIL_CLIENT_GONE || !end->dispatched)
+		return told;
+	int64_t prompt = exchange->prompt_tokens;
+	if (prompt < 0)
+		prompt = exchange->prompt_bytes > 0 ? exchange->prompt_bytes / TOKEN_BYTES : 0;
+	return prompt + end->bytes_out / EVENT_BYTES;
+}
+
 /* Its key has one less under way, and has used so many tokens. */
 static void end_count(struct exchange *exchange, int64_t tokens)
 {
@@ -64,7 +83,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		gateway->host.on_end(gateway->host.ctx, &end);
 	ticket_close(gateway->tickets, exchange->ticket);
 	if (exchange->counted)
-		end_count(exchange, end.tokens_in + end.tokens_out);
+		end_count(exchange, tokens_used(exchange, &end));
 	if (exchange->ejects && exchange->dispatched_at_us)
 		eject_after(gateway, exchange->model, exchange->priority);
 	buf_release(&exchange->head);

@@ -432,6 +432,40 @@ static void test_a_key_may_use_its_models_alone_and_caps_their_priority(void **s
 	world_end(&world);
 }
 
+/* An engine that streams tokens, and tells how many at the end alone. */
+static void stream_much(struct engine_side *side, struct str request)
+{
+	(void)request;
+	engine_say(side, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+	for (int i = 0; i < 300; i++)
+		engine_chunk(side, "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,"
+		                   "\"delta\":{\"content\":\" token\"}}]}\n\n");
+	engine_chunk(side, "data: almost\n\n");
+}
+
+static void test_who_leaves_before_the_end_has_used_tokens_too(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.keys[0] = (struct conf_key){ .key = OWN("k"), .name = OWN("n"), .tokens_per_day = 50 };
+	world.conf.key_count = 1;
+	world.engine = stream_much;
+	world_open(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\n" BODY("44", CHAT_STREAM("chat")));
+	TURN_UNTIL(&world, has_heard(caller, "almost"));
+	hang_up(caller);
+	TURN_UNTIL(&world, world.end_count == 1);
+	assert_int_equal(world.ends[0].fail, FAIL_CLIENT_GONE);
+	caller = ask(&world, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\n" BODY("30", CHAT("chat")));
+	assert_true(is_status(caller, 429));
+	assert_true(has_heard(caller, "key_tokens"));
+	hang_up(caller);
+	world_end(&world);
+}
+
 static void test_counting_tokens_stands_back(void **state)
 {
 	struct world world;
@@ -579,6 +613,7 @@ int main(void)
 		cmocka_unit_test(test_a_look_never_loads),
 		cmocka_unit_test(test_a_change_is_ours_even_for_an_admin),
 		cmocka_unit_test(test_a_key_may_use_its_models_alone_and_caps_their_priority),
+		cmocka_unit_test(test_who_leaves_before_the_end_has_used_tokens_too),
 		cmocka_unit_test(test_counting_tokens_stands_back),
 		cmocka_unit_test(test_pages_are_answered_by_their_origin),
 		cmocka_unit_test(test_a_call_is_whole_when_it_is_heard),
