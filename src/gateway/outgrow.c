@@ -133,6 +133,7 @@ static void take_size(struct exchange *exchange, int64_t tokens)
 	struct prompt_size size = { exchange->prompt_bytes, tokens, exchange->reply_tokens };
 	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &size) && asks_for_more(exchange, tokens))
 		return;
+	relay_rearm(exchange); /* the alarm may have been the one for this */
 	relay_start(exchange);
 }
 

@@ -387,6 +387,28 @@ static void test_the_gateway_may_end_with_everything_under_way(void **state)
 	assert_int_equal(world.end_count, 3);
 }
 
+/* An engine that does not even count a prompt in time gets the request, whose deadline holds all the same. */
+static void test_a_deadline_holds_where_an_engine_does_not_count(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_init(&world);
+	world.elastic = true;
+	world.engine = engine_silent;
+	world_open(&world);
+	struct caller *caller = call_up(&world);
+	say(caller, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	            "X-Cotenant-Deadline: 6000\r\nContent-Length: 30\r\n\r\n" CHAT("chat"));
+	TURN_UNTIL(&world, world.engine_requests == 1);
+	assert_true(str_starts(buf_str(&world.last_request), "POST /v1/chat/completions/input_tokens "));
+	TURN_UNTIL(&world, world.engine_requests == 2); /* five seconds later */
+	assert_true(str_starts(buf_str(&world.last_request), "POST /v1/chat/completions HTTP"));
+	TURN_UNTIL(&world, has_heard(caller, "HTTP/1.1 504 "));
+	hang_up(caller);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_sending_ahead_is_bounded_and_leaving_is_seen),
 		cmocka_unit_test(test_drain_lets_running_answers_end),
 		cmocka_unit_test(test_the_gateway_may_end_with_everything_under_way),
+		cmocka_unit_test(test_a_deadline_holds_where_an_engine_does_not_count),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,27 @@ static void picture(void *ctx, uint32_t model, int64_t pixels, struct picture_ne
 		                      .room_bytes = world->picture_room_bytes };
 }
 
+static bool elastic(void *ctx, uint32_t model)
+{
+	(void)model;
+	return ((struct world *)ctx)->elastic;
+}
+
+static bool may_exceed(void *ctx, uint32_t model, const struct prompt_size *prompt)
+{
+	(void)ctx;
+	(void)model;
+	(void)prompt;
+	return true;
+}
+
+static bool outgrown(void *ctx, const struct outgrown *request)
+{
+	(void)ctx;
+	(void)request;
+	return false;
+}
+
 static void on_call(void *ctx, struct call *call)
 {
 	struct world *world = ctx;
@@ -424,6 +445,9 @@ void world_open(struct world *world)
 		.decision = decision,
 		.lacks = lacks,
 		.picture = picture,
+		.elastic = elastic,
+		.may_exceed = may_exceed,
+		.outgrown = outgrown,
 		.on_call = on_call,
 		.sequence = next_sequence,
 	};

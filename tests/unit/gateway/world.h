@@ -70,6 +70,8 @@ struct world {
 	void (*on_call)(struct world *world, struct call *call);
 	uint32_t calls;
 
+	bool elastic;                /* contexts may grow, though none does; prompts are counted first */
+
 	/* the engine */
 	bool engine_away;            /* nobody listens there ... */
 	uint32_t engine_back_after;  /* ... until so many requests came back */
