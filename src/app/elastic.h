@@ -12,7 +12,8 @@
  * elastic - the contexts that a model may be started with, and what each takes.
  *
  * From the largest downwards each is half of the one above, as long as that is at
- * least twice the floor; below it is the floor. So every step up at least doubles.
+ * least twice the floor; below it is the floor. So every step up at least doubles, but for one
+ * from the floor to a largest that is less than twice as much.
  * What each takes is reckoned when the model's file is looked at: a context is
  * chosen while a request waits, and no file is read then.
  */

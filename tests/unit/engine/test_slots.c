@@ -121,6 +121,36 @@ static void the_library_s_word(void **state)
 	assert_int_equal(json_number(STR("{\"a\":{\"b\":3}}"), "b"), -1);
 }
 
+static void a_refusal_for_its_length_is_known(void **state)
+{
+	const char *text = "{\"error\":{\"code\":400,\"message\":\"too long\",\"type\":\"exceed_context_size_error\","
+			   "\"n_prompt_tokens\":2007,\"n_ctx\":256}}";
+	(void)state;
+
+	assert_int_equal(exceeded_tokens(str_from(text)), 2007);
+	for (size_t cut = 0; cut + 2 < strlen(text); cut++)
+		assert_in_range(exceeded_tokens((struct str){ text, cut }) + 1, 0, 2008);
+	assert_int_equal(exceeded_tokens(STR("{\"error\":{\"type\":\"invalid_request_error\",\"n_prompt_tokens\":7}}")), -1);
+	/* Said by a client and quoted: no word of the engine's. */
+	assert_int_equal(exceeded_tokens(STR("{\"error\":{\"message\":\"\\\"type\\\":\\\"exceed_context_size_error\\\"\","
+	                                     "\"n_prompt_tokens\":7}}")), -1);
+	assert_int_equal(exceeded_tokens(STR("")), -1);
+}
+
+static void the_context_is_found_in_what_props_tells(void **state)
+{
+	struct str body = STR("{\"default_generation_settings\":{\"params\":{\"n_ctx\":1},\"n_ctx\":512},\"n_ctx\":2,"
+	                      "\"chat_template\":\"\\\"n_ctx\\\":3\"}");
+	struct str digits = props_context(body);
+	(void)state;
+
+	assert_true(str_is(digits, "512"));
+	for (size_t cut = 0; cut < body.length; cut++)
+		assert_true(props_context((struct str){ body.data, cut }).length <= 3);
+	assert_int_equal(props_context(STR("{\"other\":{\"n_ctx\":4}}")).length, 0);
+	assert_int_equal(props_context(STR("")).length, 0);
+}
+
 static void small_caches_are_no_failure_of_the_library(void **state)
 {
 	struct lazy_told told = { .reached = true };
@@ -147,6 +177,8 @@ int main(void)
 		cmocka_unit_test(more_slots_than_there_is_room_for),
 		cmocka_unit_test(a_body_cut_anywhere),
 		cmocka_unit_test(the_library_s_word),
+		cmocka_unit_test(a_refusal_for_its_length_is_known),
+		cmocka_unit_test(the_context_is_found_in_what_props_tells),
 		cmocka_unit_test(small_caches_are_no_failure_of_the_library),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
