@@ -453,8 +453,8 @@ void shell_kept_stop(struct shell *shell, struct id instance, bool starts_anew)
 	}
 	kept->stop_then = true;
 	kept->keeps_all = starts_anew;
-	if (starts_anew)
-		saved_trim(shell->saved, kept->model, shell->conf->models[kept->model].kv_keep_bytes);
+	/* What was saved to be started anew and was not asked for since is no longer beyond the rule. */
+	saved_trim(shell->saved, kept->model, shell->conf->models[kept->model].kv_keep_bytes);
 	if (!kept->talk)
 		keep_and_stop(kept);
 	else if (!kept->clearing && !(shell->phase != PHASE_CLOSING && keeps_bytes(kept)))

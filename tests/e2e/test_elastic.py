@@ -135,6 +135,17 @@ def test_what_was_learned_is_where_the_next_start_begins(start):
     assert model(daemon)["growths"] == 1
 
 
+def test_what_was_saved_for_a_growth_is_not_kept_for_ever(start, tmp_path):
+    daemon = start({"chat": elastic("kv.gguf")}, environment={"STATE_DIRECTORY": str(tmp_path)})
+    say(daemon, [user(40)])
+    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"], 30)
+    say(daemon, [{"role": "user", "content": "another one: " + "room " * 130}])
+    assert len(grown(daemon)) == 1 and list((tmp_path / "conversations").iterdir())
+    daemon.model("chat", "unload")
+    wait_state(daemon, "chat", "unloaded")
+    assert not list((tmp_path / "conversations").iterdir()), "kv_keep is 0"
+
+
 def test_a_plain_number_is_what_it_is(start):
     daemon = start({"chat": real("tiny.gguf", context=512, kv="elastic")})
     body = chat_body("chat", 6, text="room " * 130)
