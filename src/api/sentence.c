@@ -306,6 +306,7 @@ static const char *phrase_before(enum decision_kind kind)
 	static const char *const texts[DECISION_KIND_COUNT] = {
 		[DECISION_LOAD] = "loading ",
 		[DECISION_UNLOAD] = "unloading ",
+		[DECISION_SHRINK] = "giving up idle conversations of ",
 		[DECISION_WARM] = "warming the file of ",
 	};
 	return texts[kind] ? texts[kind] : "";
@@ -347,6 +348,28 @@ static void put_dispatch(const struct decision *d, const char *model, struct buf
 	put_queue(d, out);
 }
 
+static void put_drain(const struct decision *d, const char *model, const struct names *names, struct buf *out)
+{
+	buf_printf(out, "%s takes no new request, to make room for %s", model, name_of(names, d->for_model));
+	put_queue(d, out);
+	put_regret(d, out);
+	put_numbers(d, out);
+}
+
+/* Of what a model has in memory. */
+static void put_change(const struct decision *d, enum decision_kind kind, const char *model, struct buf *out)
+{
+	if (kind == DECISION_GROW)
+		buf_printf(out, "growing the context of %s from %u to %u tokens", model, d->context_was,
+		           d->context_tokens);
+	else if (kind == DECISION_SHRINK && d->context_was)
+		buf_printf(out, "taking the context of %s back from %u tokens", model, d->context_was);
+	else
+		buf_printf(out, "%s%s", phrase_before(kind), model);
+	put_because(d, out);
+	put_numbers(d, out);
+}
+
 void decision_text(const struct decision *d, const struct names *names, struct buf *out)
 {
 	enum decision_kind kind = d->kind < DECISION_KIND_COUNT ? d->kind : DECISION_NONE;
@@ -381,11 +404,7 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 		put_death(d, model, out);
 		return;
 	case DECISION_DRAIN:
-		buf_printf(out, "%s takes no new request, to make room for %s", model,
-		           name_of(names, d->for_model));
-		put_queue(d, out);
-		put_regret(d, out);
-		put_numbers(d, out);
+		put_drain(d, model, names, out);
 		return;
 	case DECISION_DRAIN_END:
 		buf_printf(out, "%s serves again: %s", model,
@@ -400,25 +419,11 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 		put_emergency(d, model, out);
 		return;
 	case DECISION_GROW:
-		buf_printf(out, "growing the context of %s from %u to %u tokens", model, d->context_was,
-		           d->context_tokens);
-		put_because(d, out);
-		put_numbers(d, out);
-		return;
 	case DECISION_SHRINK:
-		if (d->context_was)
-			buf_printf(out, "taking the context of %s back from %u tokens", model, d->context_was);
-		else
-			buf_printf(out, "giving up idle conversations of %s", model);
-		put_because(d, out);
-		put_numbers(d, out);
-		return;
 	case DECISION_LOAD:
 	case DECISION_UNLOAD:
 	case DECISION_WARM:
-		buf_printf(out, "%s%s", phrase_before(kind), model);
-		put_because(d, out);
-		put_numbers(d, out);
+		put_change(d, kind, model, out);
 		return;
 	case DECISION_NONE:
 	case DECISION_PRESSURE:
