@@ -213,13 +213,14 @@ struct request_spec {
  * file_key says so, of how the models of one pool slow one another.
  */
 #define LEARNED_PACE UINT64_MAX /* file_key; the pool is build_key */
-enum { CROWDS = 4 };
+enum { CROWDS = 4, CAUTION_MILLI_MAX = 4000 };
 
 struct learned_row {
 	uint64_t file_key;
 	uint64_t build_key;
 	uint32_t loads;        /* observations behind it */
-	uint32_t caution_milli; /* it ran out of memory: so much more is allowed for, see habit.h */
+	uint32_t caution_milli; /* it ran out of memory: so much more is allowed for, a tenth of base for
+	                         * each 1000; CAUTION_MILLI_MAX at most */
 	int64_t load_us;       /* smoothed load time */
 	int64_t prefill_ns;    /* to read a token of a prompt; 0 = not known */
 	int64_t speed_milli;   /* thousandths of a token a second, alone; 0 = not known */

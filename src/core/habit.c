@@ -13,7 +13,7 @@
 static const double prior_weight = 2, prior_variance = 0.17 * 0.17;
 static const double least_spread = 0.012, first_spread = 0.05;
 static const double horizon_s = 600;
-static const double caution_most = 4, caution_least = 0.2, caution_share = 0.1;
+static const double caution_most = CAUTION_MILLI_MAX / 1000.0, caution_least = 0.2, caution_share = 0.1;
 
 static bool learns(const struct arbiter *a)
 {

@@ -158,21 +158,28 @@ static bool recall(const char *path, struct buf *out)
 	return whole;
 }
 
+/* Whole or not at all: another daemon may read it at this moment, and a disk may be full. */
 static void remember(const char *path, struct str list)
 {
-	FILE *file = fopen(path, "we");
+	char fresh[PATH_BYTES];
+	int length = snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
+	FILE *file = length > 0 && (size_t)length < sizeof(fresh) ? fopen(fresh, "we") : NULL;
 
 	if (!file)
 		return;
-	fwrite(list.data, 1, list.length, file);
-	fclose(file);
+	bool whole = fwrite(list.data, 1, list.length, file) == list.length;
+	whole = fclose(file) == 0 && whole;
+	if (!whole || rename(fresh, path) < 0)
+		unlink(fresh);
 }
 
 static void libraries_of(const char *program, const char *folder, struct buf *out)
 {
+	const char *searched = getenv("LD_LIBRARY_PATH");
 	struct buf key = BUF_INIT, path = BUF_INIT;
 
 	program_identity(program, &key);
+	buf_printf(&key, "%s", searched ? searched : "");
 	buf_printf(&path, "%s/libraries-%016llx", folder, (unsigned long long)str_hash(buf_str(&key)));
 	if (!recall(buf_cstr(&path), out)) {
 		out->start = out->end = 0;

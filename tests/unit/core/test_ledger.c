@@ -266,6 +266,9 @@ static void who_ran_out_of_memory_is_allowed_more_for_a_while(void **state)
 	rig_add(&rig, 0, 5);
 	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
 	rig_step(&rig, &event);
+	event.learned.caution_milli = CAUTION_MILLI_MAX + 1;
+	rig_step(&rig, &event);
+	assert_int_equal(arbiter_counters(rig.arbiter)->invalid_events, 1);
 	rig_ask_as(&rig, 0, load);
 	assert_int_equal(claimed_mib(&rig), 6 * 1024);
 	rig_close(&rig);

@@ -2,6 +2,7 @@
 #include "../cmocka_all.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -67,12 +68,30 @@ static void a_new_library_is_a_new_build(void **state)
 	touch(library, st.st_mtim);
 }
 
+/* The same program, sent to look elsewhere for its libraries: what was kept of it holds no more. */
+static void another_place_for_libraries_is_another_build(void **state)
+{
+	const char *engine = getenv("LAZY_ENGINE"), *library = getenv("ENGINE_LIBRARY");
+	char other[300];
+	(void)state;
+
+	uint64_t before = program_build(engine, folder);
+	snprintf(other, sizeof(other), "%s/%s", folder, strrchr(library, '/') + 1);
+	assert_int_equal(symlink(library, other), 0);
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	uint64_t after = program_build(engine, folder);
+	unsetenv("LD_LIBRARY_PATH");
+	assert_true(after != before);
+	assert_int_equal(program_build(engine, folder), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_sought_in_path),
 		cmocka_unit_test(a_script_stands_for_itself),
 		cmocka_unit_test(a_new_library_is_a_new_build),
+		cmocka_unit_test(another_place_for_libraries_is_another_build),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
