@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "api/estimate_json.h"
+#include "api/experts.h"
 #include "api/inside.h"
 #include "api/progress.h"
 #include "base/units.h"
@@ -237,6 +238,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
 	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
+	json_object_set_new(json, "experts", experts_json(api, model, index));
 	json_object_set_new(json, "settled", json_boolean(model->settled));
 	add_by_pool(api, json, "by_pool", &model->measured);
 	add_by_pool(api, json, "claim_by_pool", &model->claim);
@@ -322,6 +324,7 @@ static json_t *state_json(const struct api *api, const struct model_view *model,
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
 	api_kv_text(api, model, index, &text);
+	experts_text(api, model, index, &text);
 	api_replaced_text(api, index, &text);
 	json_t *json = json_lossy(buf_str(&text));
 	buf_release(&text);

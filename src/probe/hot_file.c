@@ -166,6 +166,7 @@ void hot_files_close(struct hot_files *files, struct sample *sample)
 		if (owner->hot_most_bytes > 0 && counted > room)
 			counted = room;
 		owner->hot_file_bytes += counted;
+		owner->mapped_bytes += file->resident_bytes;
 		sample->hot_file_bytes += counted;
 	}
 	free(files->file);

@@ -203,7 +203,7 @@ static void clear_answers(struct sample *sample)
 		struct sample_owner *owner = &sample->owner[i];
 		owner->processes = 0;
 		owner->complete = true;
-		owner->anon_bytes = owner->hot_file_bytes = owner->file_bytes = owner->own_bytes = 0;
+		owner->anon_bytes = owner->hot_file_bytes = owner->mapped_bytes = owner->file_bytes = owner->own_bytes = 0;
 		owner->cpu_us = 0;
 		memset(owner->gpu_bytes, 0, sizeof owner->gpu_bytes);
 	}

@@ -37,6 +37,7 @@ struct sample_owner {
 	bool complete;            /* every process of it was readable */
 	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap */
 	int64_t hot_file_bytes;   /* resident mapped pages of `files`, each inode once */
+	int64_t mapped_bytes;     /* the same pages, and those beyond hot_most_bytes too */
 	int64_t file_bytes;       /* RssFile in all, for display */
 	int64_t own_bytes;        /* anon + hot_file: what the ledger counts of the host's use */
 	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* held by GPUs for it */

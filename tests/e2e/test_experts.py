@@ -46,5 +46,8 @@ def test_a_part_of_the_experts_is_counted_and_the_slow_down_told(start, mixture)
     wait_for("it to be measured", lambda: models(daemon)["part"]["measured_bytes"], 20)
     row = models(daemon)["part"]
     assert row["measured_bytes"] < row["estimate_bytes"] + 16 * MIB
+    measured = row["experts"]["measured_bytes"]
+    assert MIB < measured <= mixture.stat().st_size + 16 * MIB and row["experts"]["resident_bytes"] == 8 * MIB
+    assert models(daemon)["all"]["experts"] is None
     again = ask(daemon, "GET", "/api/v1/plan?model=part").json["experts"]
     assert again["slower_ms_per_token"] is not None

@@ -70,6 +70,34 @@ static void ps_has_every_field_that_programs_rely_on(void **state)
 	json_decref(root);
 }
 
+/* What lies in memory of the file whose experts are mapped, as measured, beside what was declared. */
+static void mapped_experts_are_measured(void **state)
+{
+	struct desk *desk = *state;
+
+	desk->estimate.experts.total_bytes = 3 * GIB;
+	desk->estimate.experts.resident_bytes = GIB;
+	desk->estimate.experts.mapped_bytes = GIB + GIB / 2;
+	load(desk, CHAT, "/api/v1/models/chat/load");
+	desk_ask(desk, "GET", "/api/v1/models/chat", NULL);
+	json_t *json = desk_json(desk), *experts = json_object_get(json, "experts");
+	assert_true(json_is_null(json_object_get(experts, "measured_bytes")));
+	assert_null(strstr(text_of(json, "text"), "mapped file"));
+	json_decref(json);
+
+	desk->sample.owners = 1;
+	desk->sample.owner[0] = (struct sample_owner){ .pgid = 100, .processes = 1, .mapped_bytes = 2 * GIB };
+	desk_ask(desk, "GET", "/api/v1/models/chat", NULL);
+	json = desk_json(desk);
+	experts = json_object_get(json, "experts");
+	assert_int_equal(int_of(experts, "measured_bytes"), 2 * GIB);
+	assert_int_equal(int_of(experts, "resident_bytes"), GIB);
+	assert_int_equal(int_of(experts, "counted_bytes"), GIB + GIB / 2);
+	assert_non_null(strstr(text_of(json, "text"), "; 2.00 GiB of its mapped file lie in memory, and 1.50 GiB are counted "
+	                                              "(1.00 GiB of experts)"));
+	json_decref(json);
+}
+
 static void memory_adds_up(void **state)
 {
 	static const char *const pool_keys[] = { "name", "size_bytes", "capacity_bytes", "usable_bytes",
@@ -583,6 +611,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_DESK(ps_has_every_field_that_programs_rely_on),
+		ON_A_DESK(mapped_experts_are_measured),
 		ON_A_DESK(memory_adds_up),
 		ON_A_DESK(a_plan_names_who_goes_and_loads_nothing),
 		ON_A_DESK(a_load_is_answered_when_the_model_is_ready),

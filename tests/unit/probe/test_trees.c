@@ -58,8 +58,24 @@ static void owners_of_a_hybrid_machine(void **state)
 	assert_int_equal(sample.hot_file_bytes, 3 * GIB + 2 * GIB / 3);
 	assert_int_equal(first->hot_file_bytes + second->hot_file_bytes, sample.hot_file_bytes);
 	assert_int_equal(first->own_bytes, first->anon_bytes + first->hot_file_bytes);
+	assert_int_equal(first->mapped_bytes, first->hot_file_bytes); /* all of it counts */
 	int64_t pcp = 3 * 7 * 4 * KIB; /* free, on lists of processors */
 	assert_int_equal(sample.unreclaimable_bytes, 24 * GIB - 20 * GIB - pcp + 3 * GIB + 2 * GIB / 3);
+}
+
+/* Of experts that are mapped a part counts; what lies in memory is told all the same. */
+static void what_is_mapped_is_told_beyond_what_counts(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	sample = asked_of_hybrid();
+	sample.owners = 1;
+	sample.owner[0].hot_most_bytes = 64 * MIB;
+	assert_int_equal(sample_read(tree("hybrid"), &sample, &err), 0);
+	assert_int_equal(sample.owner[0].hot_file_bytes, 64 * MIB);
+	assert_int_equal(sample.owner[0].mapped_bytes, 3 * GIB);
 }
 
 static void the_whole_of_a_hybrid_machine(void **state)
@@ -371,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owners_of_a_hybrid_machine),
 		cmocka_unit_test(the_whole_of_a_hybrid_machine),
+		cmocka_unit_test(what_is_mapped_is_told_beyond_what_counts),
 		cmocka_unit_test(limits_of_cgroup2_and_large_pages),
 		cmocka_unit_test(a_container_whose_path_is_elsewhere),
 		cmocka_unit_test(a_machine_without_files_is_an_error),
