@@ -58,6 +58,8 @@ int dial_resolve(const char *socket, const char *url, struct dial_target *target
 	*target = (struct dial_target){ 0 };
 	if (url)
 		return parse_url(url, target, err);
+	if (socket && !*socket)
+		return err_set(err, -EINVAL, "--socket is empty: it is the path of a daemon's socket");
 	str_copy(target->host, sizeof(target->host), STR("localhost"));
 	char path[DIR_PATH_MAX];
 	dirs_find_socket(socket, path, sizeof(path));

@@ -123,9 +123,11 @@ bool dirs_find_socket(const char *given, char *out, size_t out_bytes)
 {
 	char state[DIR_PATH_MAX];
 	int length;
-	const char *value;
+	const char *value, *named = getenv("COTENANT_SOCKET");
 
-	if (given || (given = getenv("COTENANT_SOCKET")))
+	if (!given && named && *named)
+		given = named;
+	if (given)
 		return join(out, out_bytes, "%s", given) && is_socket(out);
 	value = variable("RUNTIME_DIRECTORY", &length);
 	if (value && join(out, out_bytes, "%.*s/%s", length, value, socket_name) && is_socket(out))

@@ -13,9 +13,10 @@ from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, chat, config, decisions,
 def run(*words, daemon=None, folder=None, **more):
     environment = dict(daemon.environment if daemon else os.environ, **more)
     if not daemon:
-        for name in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_RUNTIME_DIR", "COTENANT_SOCKET"):
+        for name in ("RUNTIME_DIRECTORY", "STATE_DIRECTORY", "XDG_RUNTIME_DIR"):
             environment.pop(name, None)
         environment["HOME"] = str(folder or "/nonexistent")
+        environment["COTENANT_SOCKET"] = str(folder or "/nonexistent") + "/none.sock"  # not of a daemon that runs here
     return subprocess.run([PROGRAM, *map(str, words)], env=environment, capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
 

@@ -102,6 +102,13 @@ class NoDaemon(unittest.TestCase):
             self.assertEqual(done.returncode, 3, words)
             self.assertIn("try: cotenant serve -f /etc/my.yaml", done.stderr)
 
+    def test_an_empty_name_of_a_socket_is_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("ps", COTENANT_SOCKET="", RUNTIME_DIRECTORY=folder, XDG_RUNTIME_DIR="", HOME=folder)
+            self.assertNotIn("localhost", done.stderr)
+            done = run("ps", "--socket", "", COTENANT_SOCKET="")
+            self.assertIn("--socket is empty", done.stderr)
+
     def test_where_there_is_no_file_the_help_says_how_to_write_one(self):
         with tempfile.TemporaryDirectory() as folder:
             for words, code, verb in ((["ps"], 3, "serve"), (["check"], 1, "config"), (["config"], 1, "config"),
