@@ -99,6 +99,8 @@ static void put_numbers(const struct decision *d, struct buf *out)
 	bool never = d->fail == FAIL_NEVER_FITS;
 	int64_t allowed = d->room_bytes + d->held_bytes;
 	bool capped = allowed < d->capacity_bytes - d->foreign_bytes;
+	/* Room without those that may go, or without what it has itself: with all that is held it is no whole. */
+	bool whole = !never && d->reason != REASON_PINS && d->kind != DECISION_GROW;
 
 	if (d->need_bytes <= 0)
 		return;
@@ -107,14 +109,14 @@ static void put_numbers(const struct decision *d, struct buf *out)
 	buf_printf(out, never ? ", at most " : ", ");
 	put_size(out, d->room_bytes);
 	buf_printf(out, never ? " can be free" : " free");
-	if (d->capacity_bytes > 0 && !never) {
+	if (d->capacity_bytes > 0 && whole) {
 		buf_printf(out, " of ");
 		put_size(out, capped ? allowed : d->capacity_bytes);
 	}
 	const char *binds = what_binds(d->reason);
 	if (binds)
 		buf_printf(out, " %s", binds);
-	else if (capped && d->capacity_bytes > 0 && !never)
+	else if (capped && d->capacity_bytes > 0 && whole)
 		buf_printf(out, " allowed");
 }
 
@@ -542,8 +544,27 @@ static void put_victims(const struct plan *plan, const struct names *names, stru
 	buf_printf(out, ")");
 }
 
+/* The numbers that the decision would be made by; the model's own where it came to none. */
+static void put_plan_numbers(const struct plan *plan, struct buf *out)
+{
+	bool asked = plan->asked_bytes > 0, never = asked && plan->fits == FITS_NEVER;
+
+	buf_printf(out, never ? ": needs at least " : ": needs ");
+	put_size(out, asked ? plan->asked_bytes : plan->peak_bytes);
+	buf_printf(out, never ? ", at most " : asked ? ", " : " at the peak of its load, ");
+	put_size(out, asked ? plan->room_bytes : plan->free_bytes);
+	buf_printf(out, never ? " can be free" : " free");
+	const char *binds = what_binds(plan->reason);
+	if (binds)
+		buf_printf(out, " %s", binds);
+}
+
 void plan_text(const struct plan *plan, const char *model, const struct names *names, struct buf *out)
 {
+	if (plan->loaded) {
+		buf_printf(out, "%s is loaded: nothing has to go for it", model);
+		return;
+	}
 	switch (plan->fits) {
 	case FITS_NOW:
 		buf_printf(out, "%s fits now", model);
@@ -571,12 +592,5 @@ void plan_text(const struct plan *plan, const char *model, const struct names *n
 	case FITS_COUNT:
 		break;
 	}
-	buf_printf(out, ": needs ");
-	put_size(out, plan->peak_bytes);
-	buf_printf(out, " at the peak of its load, ");
-	put_size(out, plan->free_bytes);
-	buf_printf(out, " free");
-	const char *binds = what_binds(plan->reason);
-	if (binds)
-		buf_printf(out, " %s", binds);
+	put_plan_numbers(plan, out);
 }

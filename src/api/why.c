@@ -76,6 +76,9 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 		estimate_add_placing(json, estimate);
 	if (estimate)
 		estimate_add_experts(json, estimate, load_speed(model, estimate));
+	json_object_set_new(json, "asked_bytes", json_integer(plan->asked_bytes));
+	json_object_set_new(json, "room_bytes", json_integer(plan->room_bytes));
+	json_object_set_new(json, "loaded", json_boolean(plan->loaded));
 	json_object_set_new(json, "evict", evict);
 	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
 	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));

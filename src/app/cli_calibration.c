@@ -113,7 +113,10 @@ static void print_calibration(const json_t *json)
 	table_end(&table, &out);
 	printf("%s", buf_cstr(&out));
 	buf_release(&out);
-	printf("\nbounds are stated for %.0f %%; %lld loads were killed for memory\n",
+	puts("\neach load is judged by what was said before it. COVERED: took no more than the bound.\n"
+	     "ERROR: the best estimate's, of what was taken; too much counts only where all was touched.\n"
+	     "BOUND OVER: so much more than was taken the bound allowed. ERROR and this are medians.");
+	printf("bounds are stated for %.0f %%; %lld loads were killed for memory\n",
 	       100 * json_real_of(json, "target"), (long long)json_int(json, "killed"));
 }
 

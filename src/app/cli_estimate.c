@@ -88,9 +88,11 @@ static void print_estimate(const char *path, const struct estimate *e)
 	cli_put(e->architecture);
 	printf(" ");
 	cli_put(e->quantisation);
-	printf(", %.3g %s parameters, %lld layers, trained for %lld tokens, file %s\n",
-	       (double)e->parameters / (large ? 1e9 : 1e6), large ? "billion" : "million",
-	       (long long)e->layers, (long long)e->trained_context, units_size(size, e->file_bytes));
+	printf(", %.3g %s parameters, %lld layers", (double)e->parameters / (large ? 1e9 : 1e6),
+	       large ? "billion" : "million", (long long)e->layers);
+	if (e->trained_context > 0)
+		printf(", trained for %lld tokens", (long long)e->trained_context);
+	printf(", file %s\n", units_size(size, e->file_bytes));
 	print_line("loaded and idle", e->base_bytes, "base");
 	print_line("each running request", e->per_request_bytes, "at full context");
 	print_line("all slots busy", e->steady_bytes, "base and every slot's request");

@@ -95,7 +95,7 @@ static void print_runtimes(const json_t *runtimes)
 		int64_t bytes = json_int(runtime, "allocatable_bytes");
 		bool there = json_array_size(json_object_get(runtime, "devices")) > 0;
 		if (there || strcmp(name, "cpu") == 0)
-			printf("%s could take %s now\n", name, units_size(size, bytes));
+			printf("any program could take %s on %s now, whatever the limit of models\n", units_size(size, bytes), name);
 	}
 }
 

@@ -117,8 +117,10 @@ static int run_ls(const struct cli_args *args)
 		add_name(&table, model);
 		table_add(&table, "%s", json_text(model, "engine"));
 		table_add_size(&table, json_int(model, "file_bytes"));
-		int64_t busy = json_int(model, "estimate_bytes"), peak = json_int(model, "peak_bytes");
-		table_add_size(&table, json_int(model, "base_bytes"));
+		int64_t base = json_int(model, "base_bytes"), peak = json_int(model, "peak_bytes");
+		/* Not estimate_bytes: where KV follows use that has only what is claimed by now. */
+		int64_t busy = base + json_int(model, "slots") * json_int(model, "per_request_bytes");
+		table_add_size(&table, base);
 		table_add_size(&table, busy > peak ? busy : peak);
 		table_add(&table, "%s", json_text(model, "fault")[0] ? "broken" : json_text(model, "fits"));
 		table_add(&table, "%s", json_text(model, "state"));
@@ -150,26 +152,34 @@ const struct cli_verb verb_ls = {
 
 /* ---- show ---- */
 
+/* Whether the number of this name is bytes: by its ending, or because its group holds nothing else. */
+static bool is_size(const char *group, const char *key)
+{
+	size_t length = strlen(key);
+
+	return strcmp(group, "by_pool") == 0 || strcmp(group, "claim_by_pool") == 0 ||
+	       (length > 6 && strcmp(key + length - 6, "_bytes") == 0);
+}
+
 /* One "name  value" line for each member, groups indented below their name. */
-static void print_members(const json_t *object, int depth)
+static void print_members(const json_t *object, const char *group, int depth)
 {
 	const char *key;
 	json_t *value;
 
 	json_object_foreach((json_t *)object, key, value) {
 		char size[UNITS_TEXT];
-		size_t length = strlen(key);
 		if (json_is_null(value) || (json_is_object(value) && json_object_size(value) == 0))
 			continue;
 		printf("%*s%-*s ", depth * 2, "", 24 - depth * 2, key);
 		if (json_is_object(value)) {
 			putchar('\n');
-			print_members(value, depth + 1);
+			print_members(value, key, depth + 1);
 			continue;
 		}
 		if (json_is_string(value)) {
 			cli_put(json_string_value(value));
-		} else if (json_is_integer(value) && length > 6 && strcmp(key + length - 6, "_bytes") == 0) {
+		} else if (json_is_integer(value) && is_size(group, key)) {
 			fputs(units_size(size, json_integer_value(value)), stdout);
 		} else if (json_is_real(value)) {
 			printf("%.6g", json_real_value(value));
@@ -193,7 +203,7 @@ static int run_show(const struct cli_args *args)
 		return code;
 	if (args->json)
 		return json_print(root);
-	print_members(root, 0);
+	print_members(root, "", 0);
 	json_decref(root);
 	return CLI_DONE;
 }

@@ -24,7 +24,8 @@ static void print_plan(const json_t *plan)
 	}
 	cli_put(json_text(plan, "reason"));
 	putchar('\n');
-	printf("  takes %s once loaded\n", units_size(text, json_int(plan, "need_bytes")));
+	printf("  takes %s%s\n", units_size(text, json_int(plan, "need_bytes")),
+	       json_yes(plan, "loaded") ? "" : " once loaded");
 	json_array_foreach(json_object_get(plan, "evict"), i, victim) {
 		printf("  would go: ");
 		cli_put(json_text(victim, "model"));

@@ -200,7 +200,10 @@ struct plan {
 	int64_t need_bytes;      /* steady */
 	int64_t peak_bytes;
 	int64_t free_bytes;
+	int64_t asked_bytes;     /* what the ledger is asked for: the peak, a request, and what may be off; 0 = nothing */
+	int64_t room_bytes;      /* and what it had for that before anybody went */
 	int64_t wait_estimate_us;
+	bool loaded;             /* it serves already */
 	uint32_t victims;
 	uint32_t victim[PLAN_VICTIMS_MAX];
 	int64_t victim_bytes[PLAN_VICTIMS_MAX];

@@ -27,8 +27,22 @@ static struct arbiter *copy_used(const struct arbiter *a, void *scratch)
 	return scratch;
 }
 
+/* The numbers of the first decision about it: later ones have the room that others left. */
+static void read_numbers(const struct decision *decision, uint32_t model, struct plan *out)
+{
+	bool loads = (decision->kind == DECISION_LOAD || decision->kind == DECISION_REFUSE) &&
+	             decision->model == model;
+	bool evicts = decision->kind == DECISION_EVICT && decision->for_model == model;
+
+	if (out->asked_bytes > 0 || (!loads && !evicts))
+		return;
+	out->asked_bytes = decision->need_bytes;
+	out->room_bytes = decision->room_bytes;
+}
+
 static void read_decision(const struct decision *decision, uint32_t model, struct plan *out)
 {
+	read_numbers(decision, model, out);
 	if (decision->kind == DECISION_EVICT && decision->for_model == model) {
 		out->fits = FITS_AFTER_EVICTION;
 		out->reason = (enum reason)decision->reason;
@@ -55,6 +69,7 @@ static void read_action(const struct action *action, struct id asked, uint32_t m
 	if (action->type == ACTION_DONE) {
 		out->fits = FITS_NOW;
 		out->reason = REASON_NONE;
+		out->loaded = true;
 	}
 	if (action->type == ACTION_REJECT) {
 		out->fits = action->fail == FAIL_NEVER_FITS ? FITS_NEVER : FITS_NOT_NOW;

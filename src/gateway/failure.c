@@ -9,7 +9,16 @@ enum { RETRY_AFTER_MAX_S = 60 };
 
 static const char *bound_by(uint32_t reason)
 {
-	return reason == REASON_LIMIT ? " under memory.limit" : reason == REASON_VIEW ? " under a cap" : "";
+	switch (reason) {
+	case REASON_LIMIT:
+		return " under memory.limit";
+	case REASON_VIEW:
+		return " under a cap";
+	case REASON_PINS:
+		return " beside what is pinned or busy";
+	default:
+		return "";
+	}
 }
 
 /* The numbers a refusal was made by, as far as they are known. */

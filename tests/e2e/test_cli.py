@@ -54,6 +54,35 @@ def test_plan_says_4_where_it_never_fits(daemon):
     assert run("load", "huge", daemon=daemon).returncode == 4
 
 
+def test_plan_and_load_tell_the_same_numbers(daemon):
+    chat(daemon, "a")
+    loaded = run("plan", "a", daemon=daemon)
+    assert loaded.returncode == 0 and "a is loaded" in loaded.stdout and "fits now" not in loaded.stdout
+
+    def planned(name):
+        return json.loads(run("plan", name, "--json", daemon=daemon).stdout)
+
+    assert run("pin", "a", daemon=daemon).returncode == 0
+    needs = planned("b")["reason"].split(": needs ")[1].split(",")[0]
+    refused = run("load", "b", daemon=daemon)
+    assert refused.returncode == 4 and f"it needs {needs}," in refused.stderr, refused
+    assert run("unpin", "a", daemon=daemon).returncode == 0
+    plan = planned("b")
+    assert plan["asked_bytes"] > plan["room_bytes"] and [victim["model"] for victim in plan["evict"]] == ["a"]
+    assert run("load", "b", daemon=daemon).returncode == 0
+    evict = next(d for d in decisions(daemon) if d["kind"] == "evict")
+    assert evict["need_bytes"] == plan["asked_bytes"], (evict, plan)
+
+
+def test_ls_tells_what_full_conversations_take(start):
+    daemon = start({"a": real("chat.gguf", context=4096, slots=2, kv="lazy")})
+    wait_for("the engine to be tried out", lambda: models(daemon)["a"]["per_request_bytes"] > 0)
+    model = models(daemon)["a"]
+    loaded, peak = (run("ls", daemon=daemon).stdout.splitlines()[1].split("MiB")[i].split()[-1] for i in (1, 2))
+    assert float(peak) - float(loaded) == pytest.approx(2 * model["per_request_bytes"] / MIB, abs=2)
+    assert "trained for 0" not in run("estimate", MODELS / "whisper.bin").stdout
+
+
 def test_an_unknown_model_is_1_and_names_the_nearest(daemon):
     done = run("show", "hgue", daemon=daemon)
     assert done.returncode == 1 and "huge" in done.stderr

@@ -133,6 +133,42 @@ static void a_plan_names_who_would_go(void **state)
 	buf_release(&text);
 }
 
+/* What the load itself would say, not the model's own peak beside all that is free. */
+static void a_plan_tells_the_numbers_it_was_made_by(void **state)
+{
+	struct plan plan = { .fits = FITS_NOT_NOW, .reason = REASON_PINS, .peak_bytes = 162 * MIB,
+		             .free_bytes = 156 * MIB, .asked_bytes = 320 * MIB, .room_bytes = 255 * MIB };
+	struct buf text = BUF_INIT;
+
+	(void)state;
+	plan_text(&plan, "chat", &names, &text);
+	assert_string_equal(buf_cstr(&text), "chat has to wait for busy or pinned models: needs 320 MiB, 255 MiB free "
+	                                     "beside what is pinned or busy");
+	buf_release(&text);
+	plan = (struct plan){ .fits = FITS_NOW, .loaded = true, .peak_bytes = 173 * MIB, .free_bytes = 156 * MIB };
+	plan_text(&plan, "chat", &names, &text);
+	assert_string_equal(buf_cstr(&text), "chat is loaded: nothing has to go for it");
+	buf_release(&text);
+}
+
+/* The room is then not what is left of a whole beside all that is held. */
+static void a_room_without_some_has_no_whole(void **state)
+{
+	struct decision decision = { .kind = DECISION_REFUSE, .reason = REASON_PINS, .fail = FAIL_NO_ROOM,
+		                     .need_bytes = 320 * MIB, .room_bytes = 255 * MIB, .held_bytes = 264 * MIB,
+		                     .capacity_bytes = 8 * GIB };
+	struct buf text = BUF_INIT;
+
+	(void)state;
+	decision_text(&decision, &names, &text);
+	assert_non_null(strstr(buf_cstr(&text), "needs 320 MiB, 255 MiB free beside what is pinned or busy"));
+	buf_release(&text);
+	assert_says(&(struct decision){ .kind = DECISION_GROW, .reason = REASON_REQUEST, .context_was = 512,
+	                                .context_tokens = 2048, .need_bytes = 292 * MIB, .room_bytes = 420 * MIB,
+	                                .held_bytes = 97 * MIB, .capacity_bytes = 8 * GIB },
+	            "growing the context of chat from 512 to 2048 tokens for a request: needs 292 MiB, 420 MiB free");
+}
+
 static void a_waiting_model_says_for_what(void **state)
 {
 	const struct model_spec spec = { .name = "chat" };
@@ -155,6 +191,8 @@ int main(void)
 		cmocka_unit_test(every_kind_and_reason_reads_as_one_line),
 		cmocka_unit_test(a_model_that_is_gone_has_words_too),
 		cmocka_unit_test(a_plan_names_who_would_go),
+		cmocka_unit_test(a_plan_tells_the_numbers_it_was_made_by),
+		cmocka_unit_test(a_room_without_some_has_no_whole),
 		cmocka_unit_test(a_waiting_model_says_for_what),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -617,6 +617,7 @@ static void a_plan_tells_what_then_happens(void **state)
 	void *scratch = calloc(1, arbiter_bytes(&rig.limits));
 	assert_true(arbiter_plan(rig.arbiter, 0, scratch, &plan));
 	assert_int_equal(plan.fits, FITS_NOW);
+	assert_true(plan.asked_bytes >= 4 * GIB && plan.room_bytes >= plan.asked_bytes && !plan.loaded);
 	run_once(&rig, 0);
 	rig_wait(&rig, 1);
 	rig_ask(&rig, 1);
@@ -632,11 +633,17 @@ static void a_plan_tells_what_then_happens(void **state)
 	assert_int_equal(plan.victim[0], 0);
 	assert_true(plan.victim_bytes[0] == 4 * GIB && plan.need_bytes == 7 * GIB);
 	assert_true(plan.free_bytes == 4 * GIB);
+	assert_true(plan.asked_bytes >= 7 * GIB && plan.room_bytes < plan.asked_bytes);
 	rig_expect(&rig, ""); /* and changes nothing */
 	assert_true(arbiter_counters(rig.arbiter)->steps == steps);
 	arbiter_check(rig.arbiter);
 	rig_ask(&rig, 2);
 	rig_expect(&rig, "stop a");
+
+	free(scratch);
+	scratch = calloc(1, arbiter_bytes(&rig.limits));
+	assert_true(arbiter_plan(rig.arbiter, 1, scratch, &plan));
+	assert_true(plan.fits == FITS_NOW && plan.loaded && plan.asked_bytes == 0);
 
 	free(scratch);
 	scratch = calloc(1, arbiter_bytes(&rig.limits));
