@@ -256,7 +256,20 @@ static void check_slots(const struct conf_model *model, const struct node *node,
 		              model->name, conf_engine_name(model->engine));
 }
 
-enum { CONTEXT_STEP = 256 };
+enum { CONTEXT_STEP = 256, ELASTIC_MIN = 4096 };
+
+/* What it asks for beside it never comes. */
+static void check_elastic(const struct conf_model *model, const struct node *node, struct problems *problems)
+{
+	int64_t most = model->context_max;
+
+	if (model->engine != CONF_ENGINE_LLAMA_SERVER || !model->context_fixed || model->kv != CONF_KV_ELASTIC)
+		return;
+	problem_warn(problems, check_place(node, "context"),
+	             "models.%s.context: a plain number stays as it is, so kv: elastic changes nothing; try: "
+	             "context: {min: %lld, max: %lld}",
+	             model->name, (long long)(most > ELASTIC_MIN ? ELASTIC_MIN : most / 2), (long long)most);
+}
 
 static void check_context(const struct conf_model *model, const struct node *node,
                           struct problems *problems)
@@ -268,6 +281,7 @@ static void check_context(const struct conf_model *model, const struct node *nod
 		             "models.%s.context: llama-server takes multiples of %d, so it will be %lld; try: "
 		             "context: %lld",
 		             model->name, CONTEXT_STEP, (long long)taken, (long long)taken);
+	check_elastic(model, node, problems);
 	if (model->context_max == CONF_AUTO || model->context_min <= model->context_max)
 		return;
 	problem_error(problems, check_place(node, "context"),

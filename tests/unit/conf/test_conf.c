@@ -254,6 +254,24 @@ static void an_empty_file_has_the_documented_defaults(void **state)
 	conf_free(conf);
 }
 
+static void an_elastic_cache_beside_a_plain_context_is_told(void **state)
+{
+	struct buf said = BUF_INIT;
+	struct conf *conf = files_load_text("models:\n"
+	                                    "  a: {file: /m/x.gguf, kv: elastic, context: 16384}\n"
+	                                    "  b: {file: /m/x.gguf, kv: elastic, context: {min: 4096, max: 16384}}\n"
+	                                    "  c: {file: /m/x.gguf, context: 16384}\n", &said);
+	(void)state;
+
+	assert_non_null(conf);
+	assert_non_null(strstr(buf_cstr(&said), "warning: models.a.context: a plain number stays as it is"));
+	assert_non_null(strstr(buf_cstr(&said), "try: context: {min: 4096, max: 16384}"));
+	assert_null(strstr(buf_cstr(&said), "models.b"));
+	assert_null(strstr(buf_cstr(&said), "models.c"));
+	buf_release(&said);
+	conf_free(conf);
+}
+
 static void a_configuration_as_acceptance_writes_it_loads(void **state)
 {
 	struct conf *conf = load("listen: 127.0.0.1:18778\n"
@@ -394,6 +412,7 @@ int main(void)
 		cmocka_unit_test(a_configuration_as_acceptance_writes_it_loads),
 		cmocka_unit_test(what_is_printed_loads_again_to_the_same),
 		cmocka_unit_test(awkward_texts_survive_printing),
+		cmocka_unit_test(an_elastic_cache_beside_a_plain_context_is_told),
 		cmocka_unit_test(no_secret_is_printed),
 		cmocka_unit_test(a_file_without_a_telling_name_tells_its_engine),
 		cmocka_unit_test(what_depends_on_the_machine_is_said),
