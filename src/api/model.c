@@ -131,30 +131,25 @@ static json_t *speed_json(const struct metrics *metrics, uint32_t model)
 	return speed > 0 ? json_real(speed) : json_null();
 }
 
-static int64_t elastic_now(const struct api *api, uint32_t index)
+static int64_t room_now(const struct api *api, uint32_t index)
 {
 	return api->host.context_now ? api->host.context_now(api->host.ctx, index) : 0;
 }
 
+/* 0: its context is not elastic. */
+static int64_t elastic_now(const struct api *api, const struct model_view *model, uint32_t index)
+{
+	return model->spec->flags & MODEL_LAZY ? 0 : room_now(api, index);
+}
+
 int64_t api_context_now(const struct api *api, const struct model_view *model, uint32_t index)
 {
-	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
-	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
-	int64_t most = model->context_tokens ? model->context_tokens : model->spec->context_tokens;
-	int64_t elastic = elastic_now(api, index);
-	struct pool_view pool;
+	const char *not_lazy = api->host.not_lazy ? api->host.not_lazy(api->host.ctx, index) : "";
+	int64_t now = room_now(api, index);
 
-	if (elastic > 0)
-		return elastic;
-	if (!(model->spec->flags & MODEL_LAZY) || !estimate || estimate->kv_bytes_per_token <= 0 ||
-	    arbiter_pools(arbiter) == 0)
-		return most;
-	arbiter_pool(arbiter, 0, &pool);
-	int64_t room = pool.free_bytes + model->kept_bytes;
-	if (id_is_none(model->instance))
-		room -= model->load_peak_bytes;
-	int64_t tokens = room > 0 ? room / estimate->kv_bytes_per_token : 0;
-	return tokens < most ? tokens : most;
+	if (now > 0 || !not_lazy)
+		return now;
+	return model->context_tokens ? model->context_tokens : model->spec->context_tokens;
 }
 
 /* Of the cache that conversations fill. */
@@ -166,7 +161,7 @@ static void add_kv(const struct api *api, json_t *json, const struct model_view 
 	json_object_set_new(json, "growths", json_integer((json_int_t)model->growths));
 	json_object_set_new(json, "growths_ms", json_integer(model->growths_us / US_PER_MS));
 	json_object_set_new(json, "kv", !not_lazy                     ? json_string("lazy")
-	                                : elastic_now(api, index) > 0 ? json_string("elastic")
+	                                : elastic_now(api, model, index) > 0 ? json_string("elastic")
 	                                : not_lazy[0]                 ? json_string("fixed")
 	                                                              : json_null());
 	json_object_set_new(json, "context_now", json_integer(api_context_now(api, model, index)));
@@ -181,7 +176,7 @@ static void put_elastic(const struct api *api, const struct model_view *model, u
 
 	buf_printf(out, "; its context is %u tokens and may grow to %lld now",
 	           model->context_tokens ? model->context_tokens : model->spec->context_tokens,
-	           (long long)elastic_now(api, index));
+	           (long long)elastic_now(api, model, index));
 	if (model->growths > 0)
 		buf_printf(out, "; it has grown %llu time%s, in %s altogether", (unsigned long long)model->growths,
 		           model->growths == 1 ? "" : "s", units_duration(took, model->growths_us));
@@ -196,7 +191,7 @@ void api_kv_text(const struct api *api, const struct model_view *model, uint32_t
 		buf_printf(out, "; its KV follows use: %lld tokens held in %s, %s claimed",
 		           (long long)model->kept_tokens, units_size(kept, model->kept_bytes),
 		           units_size(claimed, model->kv_bytes));
-	else if (elastic_now(api, index) > 0)
+	else if (elastic_now(api, model, index) > 0)
 		put_elastic(api, model, index, out);
 	else if (not_lazy && not_lazy[0])
 		buf_printf(out, "; its KV is reserved whole: %s", not_lazy);

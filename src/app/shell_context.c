@@ -254,12 +254,64 @@ void shell_context_stopped(struct shell *shell, const struct action *stop)
 		resize(shell, stop->model, step, 0);
 }
 
+static bool finds_room_for(const struct shell *shell, uint32_t model, int64_t tokens, bool others_go)
+{
+	struct amount need = { 0 };
+
+	need.bytes[0][USE_HOST] = kv_shape_bytes(&shell->catalogue.rows[model].kv, tokens);
+	enum fits fits = arbiter_fits_request(shell->arbiter, model, &need);
+	return finds_room(fits) || (others_go && fits == FITS_AFTER_EVICTION);
+}
+
+/* A slot goes on with what it holds, however short memory is; of several the fullest holds no less than this. */
+static int64_t held_tokens(const struct model_view *view)
+{
+	return view->slots ? view->kept_tokens / view->slots : 0;
+}
+
+/* Where KV follows use: as far as there is room for it. */
+static int64_t lazy_now(const struct shell *shell, uint32_t model)
+{
+	struct model_view view;
+
+	if (!arbiter_model(shell->arbiter, model, &view) || arbiter_pools(shell->arbiter) == 0)
+		return 0;
+	int64_t most = view.context_tokens ? view.context_tokens : view.spec->context_tokens;
+	int64_t least = held_tokens(&view) < most ? held_tokens(&view) : most;
+	if (finds_room_for(shell, model, most, true))
+		return most;
+	while (least < most) {
+		int64_t tokens = most - (most - least) / 2;
+		if (finds_room_for(shell, model, tokens, true))
+			least = tokens;
+		else
+			most = tokens - 1;
+	}
+	return least;
+}
+
+bool shell_context_counts_first(void *ctx, uint32_t model, const struct prompt_size *prompt)
+{
+	const struct shell *shell = ctx;
+	const struct catalogue_row *row = &shell->catalogue.rows[model];
+	struct request_spec spec = { 0 };
+	struct model_view view;
+
+	shell_need(ctx, model, prompt, &spec);
+	return row->lazy && spec.tokens > 0 && shell->phase == PHASE_SERVING &&
+	       arbiter_model(shell->arbiter, model, &view) &&
+	       (view.state == MODEL_IDLE || view.state == MODEL_BUSY) &&
+	       !finds_room_for(shell, model, spec.tokens, false);
+}
+
 int64_t shell_context_now(void *ctx, uint32_t model)
 {
 	const struct shell *shell = ctx;
 	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
 	struct model_view view;
 
+	if (shell->catalogue.rows[model].lazy && !shell->catalogue.rows[model].not_lazy[0])
+		return lazy_now(shell, model);
 	if (!elastic->count)
 		return 0;
 	bool known = arbiter_model(shell->arbiter, model, &view);

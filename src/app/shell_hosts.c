@@ -259,6 +259,7 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.on_refused = on_refused,
 		.elastic = shell_context_is_elastic,
 		.may_exceed = shell_context_may_exceed,
+		.counts_first = shell_context_counts_first,
 		.context_now = shell_context_now,
 		.outgrown = shell_context_outgrown,
 		.endpoint = endpoint,

@@ -225,6 +225,12 @@ bool arbiter_plan(const struct arbiter *arbiter, uint32_t model, void *scratch, 
  */
 enum fits arbiter_fits(const struct arbiter *arbiter, uint32_t model, const struct model_spec *spec);
 
+/*
+ * The same for a request of a MODEL_LAZY that is to claim `need`: in its instance, or with a load. AFTER_EVICTION:
+ * idle models or idle conversations would go for it, its own model's too.
+ */
+enum fits arbiter_fits_request(const struct arbiter *arbiter, uint32_t model, const struct amount *need);
+
 /* Learned rows that changed since they were last exported; returns how many were written. */
 uint32_t arbiter_export(struct arbiter *arbiter, struct learned_row *out, uint32_t capacity);
 

@@ -2,6 +2,7 @@
 
 #include "core/habit.h"
 #include "core/instance.h"
+#include "core/kept.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/place.h"
@@ -160,4 +161,42 @@ enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct mod
 	others = outlook;
 	remove_others(a, model, true, &others);
 	return fits(a, &others, &need, others.holders ? &sigma : NULL) ? FITS_NOT_NOW : FITS_NEVER;
+}
+
+/* As if its idle conversations were given up. */
+static void without_kept(const struct arbiter *a, struct want *want, const struct amount *need, struct outlook *outlook)
+{
+	struct instance *instance = want->instance;
+
+	if (!instance || instance_busy(instance) || instance_settles(instance))
+		return;
+	struct instance bare = *instance;
+	kept_clear(&bare);
+	outlook_remove(outlook, instance);
+	want->need = want->lower = instance_claim_with(a, &bare, need);
+	want->sigma = instance->sigma;
+	want->instance = NULL;
+}
+
+enum fits arbiter_fits_request(const struct arbiter *a, uint32_t index, const struct amount *need)
+{
+	struct model *model = model_row(a, index);
+	struct request head = { .spec.need = *need, .arrived_at = a->now };
+	struct want want = place_want(a, model, &head);
+	struct outlook now, others;
+	struct verdict verdict;
+
+	if (!want.instance)
+		amount_add(&want.need, need);
+	outlook_now(a, &now);
+	if (place_admits(a, &want, &now, &verdict))
+		return verdict.alone ? FITS_TIGHT : FITS_NOW;
+	without_kept(a, &want, need, &now);
+	others = now;
+	remove_others(a, model, false, &others);
+	if (place_admits(a, &want, &others, &verdict))
+		return FITS_AFTER_EVICTION;
+	others = now;
+	remove_others(a, model, true, &others);
+	return place_admits(a, &want, &others, &verdict) ? FITS_NOT_NOW : FITS_NEVER;
 }

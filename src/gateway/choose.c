@@ -392,7 +392,7 @@ static void set_first_sign(struct exchange *exchange)
 		exchange->sign_at_us = exchange->arrived_at_us + after_us;
 }
 
-static void work(struct exchange *exchange)
+void exchange_ask(struct exchange *exchange)
 {
 	struct gateway *gateway = exchange->gateway;
 	struct request_spec spec = {
@@ -426,7 +426,7 @@ static void wait_again(struct exchange *exchange)
 	ticket_close(exchange->gateway->tickets, exchange->ticket);
 	exchange->instance = ID_NONE;
 	exchange->dispatched_at_us = 0;
-	work(exchange);
+	exchange_ask(exchange);
 }
 
 void exchange_return(struct exchange *exchange)
@@ -489,6 +489,7 @@ void exchange_choose(struct exchange *exchange)
 	else if (exchange_suits(exchange) && within_quota(exchange)) {
 		retarget(exchange);
 		add_field(exchange);
-		work(exchange);
+		if (!outgrow_counts_first(exchange))
+			exchange_ask(exchange);
 	}
 }

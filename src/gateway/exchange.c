@@ -164,7 +164,7 @@ void exchange_refuse(struct exchange *exchange, const struct failure *failure)
 void exchange_abandon(struct exchange *exchange)
 {
 	const struct conf_model *model = exchange_model(exchange);
-	bool runs = exchange->upstream && !exchange->is_look;
+	bool runs = exchange->upstream && !exchange->is_look && exchange->dispatched_at_us;
 
 	exchange->client = NULL;
 	bool goes_on = runs && (model->on_disconnect_finish || exchange->route.begins);

@@ -143,6 +143,11 @@ void outgrow_prepare(struct exchange *exchange);
  * context; then it is sent, or waits for a larger one.
  */
 bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request);
+/*
+ * True: its engine is asked that before the request asks for room, because as many tokens as its bytes may be would
+ * find none; then exchange_ask() goes on with it.
+ */
+bool outgrow_counts_first(struct exchange *exchange);
 /* The answer to that is not awaited any longer. */
 void outgrow_asked_long_enough(struct exchange *exchange);
 /* The head of its answer: true where the answer is to be read to its end first. */
@@ -152,6 +157,8 @@ bool outgrow_returns(struct exchange *exchange);
 /* ... and tells the largest context that could be had, not the one that happens to be there. */
 void outgrow_tell_largest(struct exchange *exchange);
 
+/* The arbiter is asked. */
+void exchange_ask(struct exchange *exchange);
 /* Refused by an engine that is well: the arbiter is asked anew. */
 void exchange_ask_again(struct exchange *exchange);
 /* The engine it was dispatched to is gone, and never saw it: the arbiter is asked anew. */
@@ -159,6 +166,8 @@ void exchange_return(struct exchange *exchange);
 
 /* ---- relay.c: from the dispatch on ---- */
 
+/* What exchange->instance is to be sent, the body with it; false: nobody is there. */
+bool relay_request(struct exchange *exchange, struct upstream_request *out);
 /* To the engine of exchange->instance. */
 void relay_start(struct exchange *exchange);
 /* The client took what was pending. */

@@ -85,7 +85,12 @@ struct gateway_host {
 	bool (*elastic)(void *ctx, uint32_t model);
 	/* Whether, as far as is known of its size, that model's instance may be too small for a request. */
 	bool (*may_exceed)(void *ctx, uint32_t model, const struct prompt_size *prompt);
-	/* The largest context of it that could be granted now, in tokens. */
+	/*
+	 * Whether that model's engine, which is there, is to count a request's tokens before the request asks for
+	 * room: as many as its bytes may be would find none without somebody's going. NULL: never.
+	 */
+	bool (*counts_first)(void *ctx, uint32_t model, const struct prompt_size *prompt);
+	/* The largest context of it that could be granted now, in tokens; 0 = what its engine has. */
 	int64_t (*context_now)(void *ctx, uint32_t model);
 	/* True: a larger context is on its way, and the request is to ask again. */
 	bool (*outgrown)(void *ctx, const struct outgrown *request);

@@ -35,6 +35,14 @@ static bool is_elastic(const struct exchange *exchange)
 	return host->elastic && host->elastic(host->ctx, exchange->model);
 }
 
+/* 0: nobody knows, or it is what its engine says. */
+static int64_t context_now(const struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+
+	return host->context_now ? host->context_now(host->ctx, exchange->model) : 0;
+}
+
 void outgrow_prepare(struct exchange *exchange)
 {
 	exchange->may_outgrow = !exchange->is_look && !exchange->upgrade && exchange->outgrown < TIMES_MAX &&
@@ -48,7 +56,7 @@ bool outgrow_may_be(struct exchange *exchange, int status, int64_t length)
 	bool tells = exchange->is_look && exchange->route.tells_context && status == 200;
 
 	exchange->refused = exchange->may_outgrow && status == 400 && is_short;
-	exchange->tells_context = tells && is_short && is_elastic(exchange);
+	exchange->tells_context = tells && is_short && context_now(exchange) > 0;
 	if (exchange->may_outgrow && !exchange->refused)
 		upstream_let_go(exchange->upstream);
 	return exchange->refused || exchange->tells_context;
@@ -110,8 +118,7 @@ static void tell_props(struct exchange *exchange, int64_t context)
 
 void outgrow_tell_largest(struct exchange *exchange)
 {
-	const struct gateway_host *host = &exchange->gateway->host;
-	int64_t context = host->context_now ? host->context_now(host->ctx, exchange->model) : 0;
+	int64_t context = context_now(exchange);
 	int64_t tokens = exchange->refused ? exceeded_tokens(buf_str(&exchange->error)) : -1;
 
 	if (context > 0 && tokens >= 0)
@@ -130,6 +137,11 @@ static void take_size(struct exchange *exchange, int64_t tokens)
 	forget_answer(exchange);
 	exchange->size_until_us = 0;
 	exchange->prompt_tokens = tokens;
+	if (!exchange->dispatched_at_us) { /* it was counted for what it is to claim */
+		exchange->instance = ID_NONE;
+		exchange_ask(exchange);
+		return;
+	}
 	struct prompt_size size = { exchange->prompt_bytes, tokens, exchange->reply_tokens };
 	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &size) && asks_for_more(exchange, tokens))
 		return;
@@ -193,16 +205,11 @@ void outgrow_asked_long_enough(struct exchange *exchange)
 	take_size(exchange, -1);
 }
 
-bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request)
+static void ask_size(struct exchange *exchange, const struct upstream_request *request)
 {
-	const struct gateway_host *host = &exchange->gateway->host;
-	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
 	struct upstream_request ask = *request;
 	struct buf head = BUF_INIT;
 
-	if (!exchange->may_outgrow || exchange->sized || size.tokens >= 0 || size.bytes < 0 ||
-	    !exchange->route.counts || !host->may_exceed || !host->may_exceed(host->ctx, exchange->model, &size))
-		return false;
 	exchange->sized = true;
 	exchange->size_until_us = boot_now_us() + ASK_US;
 	exchange_head_for(exchange, str_from(exchange->route.counts), &head);
@@ -211,5 +218,40 @@ bool outgrow_asks(struct exchange *exchange, const struct upstream_request *requ
 	exchange->upstream = upstream_start(exchange->gateway, &ask, &size_events, exchange);
 	buf_release(&head);
 	relay_rearm(exchange);
+}
+
+/* Nobody counted it yet, and its engine can. */
+static bool is_countable(const struct exchange *exchange)
+{
+	return !exchange->sized && exchange->prompt_tokens < 0 && exchange->prompt_bytes >= 0 && exchange->route.counts;
+}
+
+bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
+
+	if (!exchange->may_outgrow || !is_countable(exchange) || !host->may_exceed ||
+	    !host->may_exceed(host->ctx, exchange->model, &size))
+		return false;
+	ask_size(exchange, request);
+	return true;
+}
+
+bool outgrow_counts_first(struct exchange *exchange)
+{
+	const struct gateway_host *host = &exchange->gateway->host;
+	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
+	struct upstream_request request;
+
+	if (exchange->upgrade || !is_countable(exchange) || !host->counts_first ||
+	    !host->counts_first(host->ctx, exchange->model, &size) ||
+	    !host->loaded(host->ctx, exchange->model, &exchange->instance))
+		return false;
+	if (!relay_request(exchange, &request)) {
+		exchange->instance = ID_NONE;
+		return false;
+	}
+	ask_size(exchange, &request);
 	return true;
 }

@@ -414,31 +414,38 @@ static uint32_t connections_kept(const struct conf_model *model)
 	return slots < KEPT_MIN ? KEPT_MIN : slots > KEPT_MAX ? KEPT_MAX : (uint32_t)slots;
 }
 
-void relay_start(struct exchange *exchange)
+bool relay_request(struct exchange *exchange, struct upstream_request *out)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 	struct str head = buf_str(&exchange->head);
-	struct upstream_request request = {
+
+	head.length -= 2; /* the blank line: more fields follow */
+	*out = (struct upstream_request){
 		.instance = exchange->instance,
 		.keep = connections_kept(exchange_model(exchange)),
 		.method = exchange->method,
 		.upgrade = exchange->upgrade,
+		.head = head,
 		.ahead = buf_str(&exchange->ahead),
 		.body = &exchange->intake,
+		.holds_body = exchange->may_outgrow,
 	};
+	if (exchange_model(exchange)->forward_auth)
+		out->credentials = buf_str(&exchange->credentials);
+	return host->endpoint(host->ctx, exchange->instance, &out->endpoint);
+}
+
+void relay_start(struct exchange *exchange)
+{
+	struct upstream_request request;
 
 	assert(!exchange->upstream);
 	exchange->stage = STAGE_RUNNING;
 	outgrow_prepare(exchange);
-	request.holds_body = exchange->may_outgrow;
-	if (!host->endpoint(host->ctx, exchange->instance, &request.endpoint)) {
+	if (!relay_request(exchange, &request)) {
 		on_unreachable(exchange);
 		return;
 	}
-	head.length -= 2; /* the blank line: more fields follow */
-	request.head = head;
-	if (exchange_model(exchange)->forward_auth)
-		request.credentials = buf_str(&exchange->credentials);
 	if (outgrow_asks(exchange, &request))
 		return;
 	exchange->upstream =

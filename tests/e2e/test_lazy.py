@@ -203,6 +203,35 @@ def test_saved_conversations_outlive_the_daemon(start, tmp_path):
     assert not held(daemon) and not list((tmp_path / "conversations").iterdir())
 
 
+def shown_contexts(daemon):
+    """What each kind of client is told."""
+    json_type = {"Content-Type": "application/json"}
+    listed = ask(daemon, "GET", "/v1/models").json["data"][0]
+    shown = ask(daemon, "POST", "/api/show", b'{"model": "chat"}', json_type).json["model_info"]
+    return {ask(daemon, "GET", "/props?model=chat").json["default_generation_settings"]["n_ctx"],
+            listed["meta"]["n_ctx"], listed["max_model_len"], shown["llama.context_length"], model(daemon)["context_now"]}
+
+
+def test_clients_are_told_what_there_is_room_for(start):
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=400)
+    say(daemon, 1)
+    now, = shown_contexts(daemon)
+    assert 1024 < now < 400 * MIB / TOKEN, "of 32,768 that it could have elsewhere"
+
+
+def test_a_prompt_is_counted_where_its_bytes_leave_no_room(start):
+    """Most tokens are several bytes: what only seems too much is answered, and what is too much is refused as before."""
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=400)
+    _, few, _ = say(daemon, 10)
+    now = model(daemon)["context_now"]
+    words = int(now * 0.9 / ((say(daemon, 20)[1] - few) / 10))
+    assert 5 * words > now, "its bytes are no more than there is room for"
+    _, tokens, _ = say(daemon, words)
+    assert 0.8 * now < tokens <= now
+    assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
+    assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text="room " * 2 * words)).status == 503
+
+
 @pytest.mark.long
 def test_seven_billion_with_32k_allowed(start):
     """The shape that people run: weights, and what is said; ready in a fraction of the time."""

@@ -397,6 +397,60 @@ static void test_who_was_refused_for_the_limit_may_come_when_it_is_raised(void *
 	rig_close(&rig);
 }
 
+static enum fits fits(struct rig *rig, uint32_t model, int64_t need_gib)
+{
+	struct amount need = { .bytes[0][USE_HOST] = need_gib * GIB };
+
+	return arbiter_fits_request(rig->arbiter, model, &need);
+}
+
+static void test_what_a_request_would_find_is_foreseen(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	lazy(&rig, A, 10, 40, 1);
+	rig_add(&rig, B, 8);
+	assert_int_equal(fits(&rig, A, 20), FITS_NOW); /* with its load */
+	assert_int_equal(fits(&rig, A, 21), FITS_NEVER);
+	load(&rig, A);
+	rig_ask_as(&rig, B, (struct request_spec){ .kind = REQUEST_LOAD });
+	rig_load(&rig, B);
+	rig_expect(&rig, "spawn b, done 2");
+	assert_int_equal(fits(&rig, A, 12), FITS_NOW);
+	assert_int_equal(fits(&rig, A, 13), FITS_AFTER_EVICTION);
+	assert_int_equal(fits(&rig, A, 21), FITS_NEVER);
+	uint32_t work = rig_ask(&rig, B);
+	assert_int_equal(fits(&rig, A, 13), FITS_NOT_NOW);
+	rig_finish(&rig, work);
+	uint32_t turn = ask(&rig, A, 5);
+	rig_finish(&rig, turn);
+	held(&rig, A, true, 1, (int64_t[]){ 4 });
+	assert_int_equal(fits(&rig, A, 12), FITS_NOW); /* it may go on with what it holds */
+	assert_int_equal(fits(&rig, A, 20), FITS_AFTER_EVICTION);
+	rig_close(&rig);
+}
+
+/* Its own idle conversations may go for one that needs more room than they leave. */
+static void test_own_conversations_go_in_what_is_foreseen(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	lazy(&rig, A, 10, 40, 2);
+	load(&rig, A);
+	uint32_t turn = ask(&rig, A, 8);
+	rig_finish(&rig, turn);
+	held(&rig, A, true, 2, (int64_t[]){ 8, 0 });
+	assert_int_equal(fits(&rig, A, 12), FITS_NOW);
+	assert_int_equal(fits(&rig, A, 13), FITS_AFTER_EVICTION);
+	assert_int_equal(fits(&rig, A, 20), FITS_AFTER_EVICTION);
+	assert_int_equal(fits(&rig, A, 21), FITS_NEVER);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +469,8 @@ int main(void)
 		cmocka_unit_test(test_what_has_room_for_no_conversation_is_told_so_and_goes),
 		cmocka_unit_test(test_a_conversation_too_large_leaves_the_others_their_model),
 		cmocka_unit_test(test_who_was_refused_for_the_limit_may_come_when_it_is_raised),
+		cmocka_unit_test(test_what_a_request_would_find_is_foreseen),
+		cmocka_unit_test(test_own_conversations_go_in_what_is_foreseen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -409,6 +409,83 @@ static void test_a_deadline_holds_where_an_engine_does_not_count(void **state)
 	world_end(&world);
 }
 
+static void engine_counts_tokens(struct engine_side *side, struct str request)
+{
+	bool asks = str_starts(request, "POST /v1/chat/completions/input_tokens ");
+
+	engine_answer(side, asks ? "{\"input_tokens\":7}" : "{\"n\":1}");
+}
+
+/* What it claims is asked for with the number that its engine counted. */
+static void test_a_prompt_is_counted_before_room_is_asked_for(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.counts_first = true;
+	world.loaded[0] = false;
+	world.engine = engine_counts_tokens;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat")); /* its engine is not there: nobody counts */
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_int_equal(world.engine_requests, 1);
+	assert_int_equal(world.last_prompt_tokens, -1);
+	world.loaded[0] = true;
+	forget(caller);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+	assert_int_equal(world.engine_requests, 3);
+	assert_int_equal(world.last_prompt_tokens, 7);
+	forget(caller);
+	post(caller, "/v1/embeddings", "{\"model\":\"chat\",\"input\":\"x\"}"); /* nobody can count that */
+	TURN_UNTIL(&world, world.engine_requests == 4);
+	hang_up(caller);
+	world_end(&world);
+}
+
+/* Nobody holds a ticket yet, so nobody is told of a request that began to wait. */
+static void test_who_leaves_while_it_is_counted_is_gone(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.counts_first = true;
+	world.loaded[0] = true;
+	world.models[0].on_disconnect_finish = true;
+	world.engine = engine_silent;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, world.engine_requests == 1);
+	hang_up(caller);
+	TURN_UNTIL(&world, world.end_count == 1);
+	assert_int_equal(world.ends[0].fail, FAIL_CLIENT_GONE);
+	assert_int_equal(world.requests, 0);
+	world_end(&world);
+}
+
+/* An engine that does not answer that is asked for room as before, with what bytes tell. */
+static void test_who_counts_too_long_is_not_awaited(void **state)
+{
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	world.counts_first = true;
+	world.loaded[0] = true;
+	world.engine = engine_silent;
+	struct caller *caller = call_up(&world);
+	post(caller, "/v1/chat/completions", CHAT("chat"));
+	TURN_UNTIL(&world, world.engine_requests == 1);
+	assert_int_equal(world.requests, 0);
+	TURN_UNTIL(&world, world.engine_requests == 2); /* five seconds later */
+	assert_int_equal(world.last_prompt_tokens, -1);
+	assert_true(str_starts(buf_str(&world.last_request), "POST /v1/chat/completions HTTP"));
+	hang_up(caller);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -427,6 +504,9 @@ int main(void)
 		cmocka_unit_test(test_drain_lets_running_answers_end),
 		cmocka_unit_test(test_the_gateway_may_end_with_everything_under_way),
 		cmocka_unit_test(test_a_deadline_holds_where_an_engine_does_not_count),
+		cmocka_unit_test(test_a_prompt_is_counted_before_room_is_asked_for),
+		cmocka_unit_test(test_who_leaves_while_it_is_counted_is_gone),
+		cmocka_unit_test(test_who_counts_too_long_is_not_awaited),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

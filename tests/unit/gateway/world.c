@@ -111,6 +111,20 @@ static bool may_exceed(void *ctx, uint32_t model, const struct prompt_size *prom
 	return true;
 }
 
+static bool counts_first(void *ctx, uint32_t model, const struct prompt_size *prompt)
+{
+	(void)model;
+	(void)prompt;
+	return ((struct world *)ctx)->counts_first;
+}
+
+static void need(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out)
+{
+	(void)model;
+	(void)out;
+	((struct world *)ctx)->last_prompt_tokens = prompt->tokens;
+}
+
 static bool outgrown(void *ctx, const struct outgrown *request)
 {
 	(void)ctx;
@@ -447,6 +461,8 @@ void world_open(struct world *world)
 		.picture = picture,
 		.elastic = elastic,
 		.may_exceed = may_exceed,
+		.counts_first = counts_first,
+		.need = need,
 		.outgrown = outgrown,
 		.on_call = on_call,
 		.sequence = next_sequence,

@@ -70,6 +70,8 @@ struct world {
 	void (*on_call)(struct world *world, struct call *call);
 	uint32_t calls;
 
+	bool counts_first;           /* prompts are counted before the shell hears of them */
+	int64_t last_prompt_tokens;  /* of the last request, as it was counted */
 	bool elastic;                /* contexts may grow, though none does; prompts are counted first */
 
 	/* the engine */
