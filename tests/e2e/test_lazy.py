@@ -221,15 +221,17 @@ def test_clients_are_told_what_there_is_room_for(start):
 
 def test_a_prompt_is_counted_where_its_bytes_leave_no_room(start):
     """Most tokens are several bytes: what only seems too much is answered, and what is too much is refused as before."""
-    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=400)
-    _, few, _ = say(daemon, 10)
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=250)
+    say(daemon, 1)
     now = model(daemon)["context_now"]
-    words = int(now * 0.9 / ((say(daemon, 20)[1] - few) / 10))
-    assert 5 * words > now, "its bytes are no more than there is room for"
-    _, tokens, _ = say(daemon, words)
-    assert 0.8 * now < tokens <= now
+    letters = "\u00e4" * int(now * 0.45)  # escaped they are three bytes a token
+    body = chat_body("chat", 6, text=letters)
+    assert len(json.dumps(body)) > now, "its bytes are no more than there is room for"
+    answer = ask(daemon, "POST", "/v1/chat/completions", body, timeout=240)
+    assert answer.status == 200, answer
+    assert 0.8 * now < answer.json["usage"]["total_tokens"] <= now
     assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
-    assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text="room " * 2 * words)).status == 503
+    assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text=2 * letters)).status == 507
 
 
 @pytest.mark.long
