@@ -5,18 +5,33 @@
 
 #include "engine/routes.h"
 
-static bool is_started_for_vectors(const struct conf_model *model)
+static bool has_flag(const struct conf_model *model, const char *const flags[], size_t count)
 {
-	static const char *const flags[] = { "--embedding", "--embeddings", "--rerank", "--reranking" };
-
 	for (size_t i = 0; i < model->args.count; i++)
-		for (size_t k = 0; k < sizeof(flags) / sizeof(flags[0]); k++)
+		for (size_t k = 0; k < count; k++)
 			if (strcmp(model->args.items[i], flags[k]) == 0)
 				return true;
 	return false;
 }
 
-/* Of a file that was read: an encoder makes no text, others make vectors only where they are told to. */
+static bool is_started_for_vectors(const struct conf_model *model)
+{
+	static const char *const flags[] = { "--embedding", "--embeddings", "--rerank", "--reranking" };
+
+	return has_flag(model, flags, sizeof(flags) / sizeof(flags[0]));
+}
+
+static bool has_projector(const struct conf_model *model)
+{
+	static const char *const flags[] = { "-mm", "--mmproj", "-mmu", "--mmproj-url" };
+
+	return model->mmproj || has_flag(model, flags, sizeof(flags) / sizeof(flags[0]));
+}
+
+/*
+ * Of a file that was read: an encoder makes no text, others make vectors only where they are told to,
+ * and hear nothing without a projector.
+ */
 uint32_t shell_lacks(void *ctx, uint32_t model)
 {
 	const struct shell *shell = ctx;
@@ -25,9 +40,10 @@ uint32_t shell_lacks(void *ctx, uint32_t model)
 
 	if (conf->engine != CONF_ENGINE_LLAMA_SERVER || estimate->base_bytes == 0)
 		return 0;
+	uint32_t deaf = has_projector(conf) ? 0 : MAKES_SPEECH_TEXT;
 	if (estimate->is_encoder)
-		return MAKES_TEXT;
-	return is_started_for_vectors(conf) ? 0 : MAKES_VECTORS;
+		return MAKES_TEXT | deaf;
+	return (is_started_for_vectors(conf) ? 0 : MAKES_VECTORS) | deaf;
 }
 
 void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_need *out)

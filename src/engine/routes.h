@@ -37,6 +37,7 @@ struct job_rule {
 enum makes {
 	MAKES_TEXT = 1,    /* an encoder cannot */
 	MAKES_VECTORS = 2, /* others do where they were started for it */
+	MAKES_SPEECH_TEXT = 4, /* of what it hears: only with a projector */
 };
 
 struct route_row {

@@ -98,6 +98,8 @@ static void describe_kind(const struct exchange *exchange, uint32_t lacks, struc
 
 	if (lacks & MAKES_TEXT)
 		buf_append_str(out, STR("it makes embeddings, and takes POST /v1/embeddings and /v1/rerank"));
+	else if (lacks & MAKES_SPEECH_TEXT)
+		buf_printf(out, "it has no `mmproj` to hear with, and takes %s", adapter->takes);
 	else if (lacks & MAKES_VECTORS)
 		buf_printf(out, "it runs in %s without --embeddings in its `args`, which takes %s", adapter->name,
 		           adapter->takes);

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, chat, config, decisions, fake, in_threads, kill, models, real, state,
+from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, ask, chat, config, decisions, fake, in_threads, kill, models, real, state,
                      wait_for)
 
 
@@ -80,6 +80,9 @@ def test_ls_tells_what_full_conversations_take(start):
     model = models(daemon)["a"]
     loaded, peak = (run("ls", daemon=daemon).stdout.splitlines()[1].split("MiB")[i].split()[-1] for i in (1, 2))
     assert float(peak) - float(loaded) == pytest.approx(2 * model["per_request_bytes"] / MIB, abs=2)
+    form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\na\r\n--x--\r\n'
+    deaf = ask(daemon, "POST", "/v1/audio/transcriptions", form, {"Content-Type": "multipart/form-data; boundary=x"})
+    assert deaf.status == 400 and "mmproj" in deaf.json["error"]["message"] and state(daemon, "a") == "unloaded"
     assert "trained for 0" not in run("estimate", MODELS / "whisper.bin").stdout
 
 

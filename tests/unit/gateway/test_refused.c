@@ -67,6 +67,10 @@ static const struct {
 	  { "wrong_endpoint", "it makes embeddings, and takes POST /v1/embeddings", "answer it: chat\"" } },
 	{ "vectors of one that was not started for it", POST_HEAD("/v1/embeddings") BODY("16", "{\"model\":\"chat\"}"), 400,
 	  { "wrong_endpoint", "without --embeddings in its `args`", "answer it: other\"" } },
+	{ "speech for one without a projector", POST_HEAD("/v1/audio/transcriptions")
+	  "Content-Type: multipart/form-data; boundary=x\r\n"
+	  BODY("66", "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nchat\r\n--x--\r\n"), 400,
+	  { "wrong_endpoint", "no `mmproj` to hear with", "answer it: other\"" } },
 	{ "no body", POST_HEAD("/v1/chat/completions") "\r\n", 400, { "model_missing" } },
 	{ "one byte short", POST_HEAD("/v1/chat/completions") BODY("15", "{\"model\":\"chta\"}"), 400,
 	  { "invalid_json" } },
@@ -115,7 +119,7 @@ static void test_what_makes_no_sense_is_refused_before_it_costs_anything(void **
 	world_init(&world);
 	world.models[0].routes_work = (struct conf_strings){ (char *[]){ OWN("GET /work") }, 1 };
 	world.models[1].engine = CONF_ENGINE_SD_SERVER;
-	world.lacks[0] = MAKES_VECTORS;
+	world.lacks[0] = MAKES_VECTORS | MAKES_SPEECH_TEXT;
 	world.lacks[2] = MAKES_TEXT;
 	world.conf.sets = &(struct conf_set){ OWN("voice"), { (char *[]){ OWN("chat"), OWN("other") }, 2 }, 0 };
 	world.conf.set_count = 1;
