@@ -434,15 +434,16 @@ static void remove_others(const struct arbiter *a, const struct want *want, stru
 	}
 }
 
-bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming)
+bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming,
+                   const struct instance *victim)
 {
 	struct outlook rest = *coming;
 	struct verdict verdict;
 
 	remove_others(a, want, &rest);
-	/* Alone it would not stay for long while others are waited for. */
-	bool others_wait = a->waits_weight > want->model->waits_weight;
-	return !place_admits(a, want, &rest, &verdict) || (verdict.alone && others_wait);
+	/* Who is waited for himself would be back before it is alone. */
+	bool returns = model_row(a, victim->model)->queue.count;
+	return !place_admits(a, want, &rest, &verdict) || (verdict.alone && returns);
 }
 
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */

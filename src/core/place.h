@@ -52,8 +52,9 @@ void place_evict(struct arbiter *a, const struct want *want, struct instance *vi
                  enum reason reason, const struct verdict *verdict);
 void place_drain(struct arbiter *a, const struct want *want, struct instance *victim,
                  const struct verdict *verdict);
-/* Were all gone that may go, it would not be let in either, or not before they are back. */
-bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming);
+/* Were all gone that may go, it would not be let in either, or not before `victim` is back. */
+bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming,
+                   const struct instance *victim);
 /* Reject its head where nothing that may go would help; `coming` is the account without who leaves. */
 bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming);
 

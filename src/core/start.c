@@ -189,7 +189,7 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 	bool quiet = want->head->spec.flags & REQUEST_NO_EVICT;
 	struct instance *victim = regret_cheapest(a, want->model, !moves);
 	/* Where nothing moves, others of its queue may have somebody go, and he is in their way. */
-	if (victim && place_in_vain(a, want, &coming))
+	if (victim && place_in_vain(a, want, &coming, victim))
 		victim = NULL; /* who went would come back, and go again */
 	if (victim && (!quiet || (!moves && want->may_evict))) {
 		place_evict(a, want, victim, REASON_ROOM, verdict);
