@@ -191,6 +191,15 @@ struct amount instance_claim_with(const struct arbiter *a, const struct instance
 	return claim;
 }
 
+struct amount instance_claim_cleared(const struct arbiter *a, const struct instance *instance,
+                                     const struct amount *more)
+{
+	struct instance bare = *instance;
+
+	kept_clear(&bare);
+	return instance_claim_with(a, &bare, more);
+}
+
 void instance_take(struct arbiter *a, struct instance *instance, const struct request *request)
 {
 	int64_t need = amount_total(&request->spec.need);

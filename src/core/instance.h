@@ -62,6 +62,9 @@ void instance_reclaim(struct arbiter *a, struct instance *instance);
 /* What it would claim if a request with this need ran there as well; NULL: as it is. */
 struct amount instance_claim_with(const struct arbiter *a, const struct instance *instance,
                                   const struct amount *more);
+/* The same, were its idle conversations given up. */
+struct amount instance_claim_cleared(const struct arbiter *a, const struct instance *instance,
+                                     const struct amount *more);
 /* A request, in its chain already, runs there; one that was there is gone. */
 void instance_take(struct arbiter *a, struct instance *instance, const struct request *request);
 void instance_leave(struct arbiter *a, struct instance *instance, const struct request *request);

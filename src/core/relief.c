@@ -67,9 +67,25 @@ static void give_back(struct outlook *outlook, const struct instance *instance)
 	outlook->held.bytes[0][USE_HOST] -= instance->kept.total_bytes;
 }
 
+/* What it goes on with would be gone as well: all that it needs is to be found then. */
+static struct want want_anew(const struct arbiter *a, const struct want *want)
+{
+	struct want anew = *want;
+	struct amount held = ledger_held_by(want->instance), none = { 0 };
+
+	held.bytes[0][USE_HOST] -= want->instance->kept.total_bytes;
+	anew.need = instance_claim_cleared(a, want->instance, &want->head->spec.need);
+	amount_subtract(&anew.need, &held);
+	anew.need = amount_max(&anew.need, &none);
+	if (amount_total(&want->lower))
+		anew.lower = anew.need;
+	return anew;
+}
+
 enum relief relief_for(struct arbiter *a, const struct want *want, const struct outlook *coming)
 {
 	struct outlook going = *coming;
+	struct want then = *want;
 	struct verdict verdict;
 	bool any = false;
 
@@ -84,9 +100,11 @@ enum relief relief_for(struct arbiter *a, const struct want *want, const struct 
 		if (!may_clear(a, i, want->model))
 			continue;
 		give_back(&going, i);
+		if (i == want->instance)
+			then = want_anew(a, want);
 		any = true;
 	}
-	if (!any || !place_admits(a, want, &going, &verdict))
+	if (!any || !place_admits(a, &then, &going, &verdict))
 		return RELIEF_NONE;
 	clear(a, least_valuable(a, want->model), REASON_ROOM, want->model);
 	return RELIEF_DONE;

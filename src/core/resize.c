@@ -2,7 +2,6 @@
 
 #include "core/habit.h"
 #include "core/instance.h"
-#include "core/kept.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/place.h"
@@ -170,10 +169,8 @@ static void without_kept(const struct arbiter *a, struct want *want, const struc
 
 	if (!instance || instance_busy(instance) || instance_settles(instance))
 		return;
-	struct instance bare = *instance;
-	kept_clear(&bare);
 	outlook_remove(outlook, instance);
-	want->need = want->lower = instance_claim_with(a, &bare, need);
+	want->need = want->lower = instance_claim_cleared(a, instance, need);
 	want->sigma = instance->sigma;
 	want->instance = NULL;
 }

@@ -397,6 +397,36 @@ static void test_who_was_refused_for_the_limit_may_come_when_it_is_raised(void *
 	rig_close(&rig);
 }
 
+/* Its own idle conversation is nothing that would help one that is too large without it. */
+static void no_conversation_goes_in_vain(enum policy policy)
+{
+	struct rig rig;
+
+	rig_open(&rig, 20);
+	rig.machine.policy = policy;
+	rig_machine(&rig);
+	lazy(&rig, A, 10, 40, 1);
+	load(&rig, A);
+	rig_measure(&rig, A, 10, true, false);
+	rig_sample(&rig, 10);
+	uint32_t turn = ask(&rig, A, 6);
+	rig_finish(&rig, turn);
+	held(&rig, A, true, 1, (int64_t[]){ 6 });
+	rig_measure(&rig, A, 16, true, false);
+	rig_sample(&rig, 16);
+	rig_expect(&rig, "dispatch 2 a");
+	ask(&rig, A, 12);
+	rig_expect(&rig, "reject 3 never_fits");
+	rig_close(&rig);
+}
+
+static void test_no_conversation_goes_in_vain(void **state)
+{
+	(void)state;
+	no_conversation_goes_in_vain(POLICY_COTENANT);
+	no_conversation_goes_in_vain(POLICY_LRU);
+}
+
 static enum fits fits(struct rig *rig, uint32_t model, int64_t need_gib)
 {
 	struct amount need = { .bytes[0][USE_HOST] = need_gib * GIB };
@@ -469,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_what_has_room_for_no_conversation_is_told_so_and_goes),
 		cmocka_unit_test(test_a_conversation_too_large_leaves_the_others_their_model),
 		cmocka_unit_test(test_who_was_refused_for_the_limit_may_come_when_it_is_raised),
+		cmocka_unit_test(test_no_conversation_goes_in_vain),
 		cmocka_unit_test(test_what_a_request_would_find_is_foreseen),
 		cmocka_unit_test(test_own_conversations_go_in_what_is_foreseen),
 	};
