@@ -1,11 +1,13 @@
 #include "app/dirs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +98,23 @@ int dirs_check_private(const char *path, struct err *err)
 		               "folder %s may be written by others; try: chmod go-w %s", path,
 		               path);
 	return 0;
+}
+
+int dirs_hold(const char *path, struct err *err)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* The descriptor stays open: it is the lock. */
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	int code = errno;
+	close(fd);
+	if (code != EWOULDBLOCK)
+		return 0;
+	return err_set(err, -EBUSY,
+	               "state folder %s: another daemon keeps its history and its conversations there; try: "
+	               "another one as STATE_DIRECTORY",
+	               path);
 }
 
 int dirs_let_in(const char *path, const char *group, struct err *err)

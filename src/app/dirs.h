@@ -27,6 +27,11 @@ int dirs_make(const char *path, struct err *err);
 /* 0 where `path` is a folder, ours (or root's), and not writable by group or others; else says why
  * not. */
 int dirs_check_private(const char *path, struct err *err);
+/*
+ * Hold `path` for this process alone, until it ends. -EBUSY where another holds it; 0 also where there
+ * is no such folder or its file system knows no locks.
+ */
+int dirs_hold(const char *path, struct err *err);
 /* The group may enter the folder and list it (0750), where it is ours; else it stays as it is. */
 int dirs_let_in(const char *path, const char *group, struct err *err);
 

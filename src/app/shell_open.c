@@ -428,7 +428,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell->tickets = tickets_new(shell->limits.requests);
 	/* The socket's lock comes before all that a daemon that already runs here has in use: the
 	 * sockets of its engines, its history, its recording. */
-	if (open_gateway(shell, err) < 0)
+	if (open_gateway(shell, err) < 0 || dirs_hold(shell->state_dir, err) < 0)
 		return err->code;
 	end_leftovers(shell);
 	open_history(shell);

@@ -271,6 +271,18 @@ def test_the_state_folder_cannot_be_written(start):
     assert "occupied" in daemon.tail()
 
 
+def test_a_state_folder_is_of_one_daemon_alone(start):
+    """A second one would remove what the first one saved."""
+    first = start({"a": real("alpha.gguf")})
+    saved = first.folder + "/state/conversations/aaaaaaaaaaaaaaaa-0000000000000001-5.kv"
+    with open(saved, "w") as out:
+        out.write("as an engine would")
+    second = start({"b": real("beta.gguf")}, environment={"STATE_DIRECTORY": first.folder + "/state"}, wait=False)
+    assert second.process.wait(10) == 1
+    assert "another daemon" in second.tail() and "STATE_DIRECTORY" in second.tail()
+    assert os.path.exists(saved) and chat(first, "a").status == 200
+
+
 def test_the_disk_is_full(start):
     folder = tempfile.mkdtemp(prefix="ct-")
     os.makedirs(folder + "/state")
