@@ -14,13 +14,18 @@ void saved_name(struct saved_conversation *entry)
 	         entry->conversation, entry->tokens);
 }
 
-static void remove_at(struct saved *saved, size_t at, bool with_file)
+static void remove_file(const struct saved *saved, const struct saved_conversation *entry)
 {
 	char path[4200];
 
-	snprintf(path, sizeof(path), "%s/%s", saved->folder, saved->list[at].file);
+	snprintf(path, sizeof(path), "%s/%s", saved->folder, entry->file);
+	unlink(path);
+}
+
+static void remove_at(struct saved *saved, size_t at, bool with_file)
+{
 	if (with_file)
-		unlink(path);
+		remove_file(saved, &saved->list[at]);
 	saved->count--;
 	memmove(&saved->list[at], &saved->list[at + 1], (saved->count - at) * sizeof(saved->list[0]));
 }
@@ -57,6 +62,18 @@ void saved_put(struct saved *saved, const struct saved_conversation *entry, int6
 		remove_at(saved, 0, true);
 	saved->list[saved->count++] = *entry;
 	keep_newest(saved, entry->model, saved->count - 1, entry->bytes, most_bytes);
+}
+
+void saved_spoilt(struct saved *saved, const struct saved_conversation *entry)
+{
+	size_t at = 0;
+
+	while (at < saved->count && strcmp(saved->list[at].file, entry->file) != 0)
+		at++;
+	if (at == saved->count)
+		remove_file(saved, entry);
+	else
+		remove_at(saved, at, true);
 }
 
 void saved_trim(struct saved *saved, uint32_t model, int64_t most_bytes)

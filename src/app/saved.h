@@ -34,6 +34,8 @@ struct saved {
 void saved_name(struct saved_conversation *entry);
 /* It was written; older ones of its model go until all fit into `most_bytes`. */
 void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes);
+/* Writing it failed: what there is of its file goes, and what was in it before. */
+void saved_spoilt(struct saved *saved, const struct saved_conversation *entry);
 /* Older ones of the model go until all fit into `most_bytes`. */
 void saved_trim(struct saved *saved, uint32_t model, int64_t most_bytes);
 const struct saved_conversation *saved_find(const struct saved *saved, uint32_t model, uint64_t conversation);

@@ -350,9 +350,10 @@ static void keep_saved(struct kept_talk *kept, const struct conversations_told *
 {
 	for (uint32_t i = 0; i < kept->slots; i++) {
 		struct saved_conversation entry = entry_of(kept, i);
-		if (!(told->saved >> i & 1))
-			continue;
-		saved_put(kept->shell->saved, &entry, keeps_bytes(kept));
+		if (told->saved >> i & 1)
+			saved_put(kept->shell->saved, &entry, keeps_bytes(kept));
+		else if (told->spoilt >> i & 1)
+			saved_spoilt(kept->shell->saved, &entry);
 	}
 }
 

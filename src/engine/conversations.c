@@ -52,6 +52,8 @@ static void finish(struct conversations_talk *talk)
 
 static void fail(struct conversations_talk *talk, int error, const char *what)
 {
+	if (talk->step == STEP_SAVE)
+		talk->told.spoilt |= UINT64_C(1) << talk->place;
 	talk->told.error = error;
 	snprintf(talk->told.text, sizeof(talk->told.text), "%s", what);
 	finish(talk);
@@ -103,6 +105,8 @@ static void took_save(struct conversations_talk *talk, int status, struct str bo
 		talk->told.saved |= UINT64_C(1) << talk->place;
 		talk->told.saved_tokens += saved;
 		talk->told.saved_bytes += bytes > 0 ? bytes : 0;
+	} else {
+		talk->told.spoilt |= UINT64_C(1) << talk->place;
 	}
 	talk->place++;
 	go_on(talk);

@@ -33,6 +33,7 @@ struct conversations_told {
 	struct lazy_told lazy;   /* the same; reached false where there is no library */
 	int64_t held_tokens;     /* in all slots, before anything was done */
 	uint64_t saved;          /* bit of each slot (by its place) that was saved whole */
+	uint64_t spoilt;         /* ... whose file was begun and is no good: it is there, whole or in part */
 	int64_t saved_tokens;
 	int64_t saved_bytes;
 	int64_t restored_tokens;

@@ -1,6 +1,7 @@
 """Memory that follows the conversations: at rest, filling, given up, saved and brought back, by measurement."""
 import json
 import os
+import subprocess
 import time
 
 import pytest
@@ -232,6 +233,24 @@ def test_a_prompt_is_counted_where_its_bytes_leave_no_room(start):
     assert 0.8 * now < answer.json["usage"]["total_tokens"] <= now
     assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
     assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text=2 * letters)).status == 507
+
+
+def test_a_full_disk_is_not_kept_full(start, tmp_path):
+    """A save that failed leaves no part of a file: the next one has the room."""
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(tmp_path)]).returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        daemon = start({"chat": real("kv.gguf", context=2048, kv_keep="1GiB")},
+                       environment={"STATE_DIRECTORY": str(tmp_path)})
+        for words, saved in ((50, 0), (20, 1)):  # 33 and 14 MiB
+            _, tokens, _ = say(daemon, words)
+            settled(daemon, tokens)
+            daemon.model("chat", "unload")
+            wait_state(daemon, "chat", "unloaded")
+            assert len(list((tmp_path / "conversations").iterdir())) == len(held(daemon)) == saved
+        daemon.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
 @pytest.mark.long

@@ -100,6 +100,26 @@ static void the_same_conversation_again_is_written_over(void **state)
 	free(saved);
 }
 
+/* As where the disk is full: a file is there, and no good. */
+static void what_could_not_be_written_whole_goes(void **state)
+{
+	struct saved *saved = fresh();
+	struct saved_conversation fresh_one = named(MODEL, 2), again = named(MODEL, 1);
+	char path[200];
+	(void)state;
+
+	put(saved, MODEL, 1, 40, 100);
+	snprintf(path, sizeof(path), "%s/%s", folder, fresh_one.file);
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	saved_spoilt(saved, &fresh_one);
+	assert_true(has(saved, MODEL, 1));
+	assert_false(has(saved, MODEL, 2));
+	saved_spoilt(saved, &again); /* it was being written over */
+	assert_false(has(saved, MODEL, 1));
+	assert_int_equal(saved->count, 0);
+	free(saved);
+}
+
 static void brought_back_it_is_gone(void **state)
 {
 	struct saved *saved = fresh();
@@ -177,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_oldest_go_where_the_share_is_full),
 		cmocka_unit_test(the_same_conversation_again_is_written_over),
+		cmocka_unit_test(what_could_not_be_written_whole_goes),
 		cmocka_unit_test(brought_back_it_is_gone),
 		cmocka_unit_test(a_full_table_takes_the_newest),
 		cmocka_unit_test(a_new_life_takes_over_what_still_holds),
