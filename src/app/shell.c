@@ -183,6 +183,7 @@ static void turn(struct shell *shell)
 		uv_idle_start(&shell->idle, on_idle);
 	else
 		uv_idle_stop(&shell->idle);
+	shell_close_if_done(shell); /* a request may end behind its engine, and nothing else tells of it */
 }
 
 static void on_prepare(uv_prepare_t *prepare)

@@ -103,6 +103,17 @@ def test_term_refuses_new_requests(start):
     assert daemon.process.wait(15) == 0
 
 
+def test_told_twice_it_ends_at_once(start):
+    daemon = start({"a": fake(args="--chunk-ms 100 --chunks 600")})
+    stream = Stream(daemon, "a")
+    assert stream.line()
+    daemon.process.send_signal(signal.SIGTERM)
+    wait_for("it to take notice", lambda: "told to end" in daemon.tail())
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(8) == 0, "what is still open is cut after 20 s"
+    assert not stream.rest()[1], "half an answer must not look whole"
+
+
 def test_int_ends_it_too(start):
     daemon = start({"a": real("tiny.gguf")})
     chat(daemon, "a")
