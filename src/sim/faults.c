@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { NOBODY = UINT32_MAX };
+static const uint32_t nobody = UINT32_MAX;
 
 static const double patience_s = 120, holder_gone_s = 600, hung_s = 150;
 
@@ -95,15 +95,15 @@ static uint32_t impatient(const struct stage *stage, const struct stage_line *li
 	for (uint32_t i = 0; i < line->count; i++)
 		if (stage->request[line->item[i]].leaves_at <= stage->now)
 			return line->item[i];
-	return NOBODY;
+	return nobody;
 }
 
 static void clients_leave(struct stage *stage)
 {
 	for (uint32_t m = 0; m < stage->models; m++) {
 		uint32_t r;
-		while ((r = impatient(stage, &stage->model[m].queue)) != NOBODY ||
-		       (r = impatient(stage, &stage->model[m].running)) != NOBODY) {
+		while ((r = impatient(stage, &stage->model[m].queue)) != nobody ||
+		       (r = impatient(stage, &stage->model[m].running)) != nobody) {
 			stage->faults.count[FAULT_CLIENT_LEFT] += isfinite(stage->request[r].left_s);
 			stage_leave(stage, r);
 		}
@@ -173,7 +173,7 @@ static void samples_lie(struct stage *stage)
 	static const double factors[] = { 0, 0.5, 1.5 };
 	struct rng rng;
 
-	stage->faults.lie_about = NOBODY;
+	stage->faults.lie_about = nobody;
 	stage->faults.lie_total = 1;
 	if (!happens(stage, FAULT_LIE, second(stage), 0, 0.02, &rng))
 		return;

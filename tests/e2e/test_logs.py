@@ -26,7 +26,7 @@ class Follower:
         return "".join(self.lines)
 
     def end(self):
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGTERM)  # SIGINT is ignored where a shell started the tests in its background
         self.process.wait(5)
 
 
