@@ -37,7 +37,7 @@ void estimate_add_placing(json_t *json, const struct estimate *e)
 	                    e->host_layers > 0 ? json_integer(e->layers + 1 - e->host_layers) : json_null());
 }
 
-void estimate_add_experts(json_t *json, const struct estimate *e, double bytes_per_s)
+void estimate_add_experts(json_t *json, const struct estimate *e, double bytes_per_s, const char *unbounded)
 {
 	if (e->experts.mapped_bytes == 0) {
 		json_object_set_new(json, "experts", json_null());
@@ -45,22 +45,26 @@ void estimate_add_experts(json_t *json, const struct estimate *e, double bytes_p
 	}
 	double ms = bytes_per_s > 0 ? 1000 * (double)e->experts.missed_bytes / bytes_per_s : 0;
 	json_object_set_new(json, "experts",
-	                    json_pack("{s:I, s:I, s:I, s:o}", "total_bytes", (json_int_t)e->experts.total_bytes,
+	                    json_pack("{s:I, s:I, s:I, s:o, s:o}", "total_bytes", (json_int_t)e->experts.total_bytes,
 	                              "resident_bytes", (json_int_t)e->experts.resident_bytes, "read_bytes_per_token",
 	                              (json_int_t)e->experts.missed_bytes, "slower_ms_per_token",
-	                              bytes_per_s > 0 ? json_real(ms) : json_null()));
+	                              bytes_per_s > 0 ? json_real(ms) : json_null(), "unbounded_reason",
+	                              json_name(unbounded)));
 }
 
-void estimate_tell_experts(struct buf *text, const struct estimate *e, double bytes_per_s)
+void estimate_tell_experts(struct buf *text, const struct estimate *e, double bytes_per_s, const char *unbounded)
 {
 	char resident[UNITS_TEXT], total[UNITS_TEXT], missed[UNITS_TEXT];
 
 	if (e->experts.mapped_bytes == 0)
 		return;
-	buf_printf(text, "; %s of %s of experts are counted, the others lie in memory that the kernel takes back when it is "
-	                 "needed (no control group bounds them): then a token reads %s again",
-	           units_size(resident, e->experts.resident_bytes), units_size(total, e->experts.total_bytes),
-	           units_size(missed, e->experts.missed_bytes));
+	buf_printf(text, "; %s of %s of experts are counted, the others lie in memory that the kernel takes back when ",
+	           units_size(resident, e->experts.resident_bytes), units_size(total, e->experts.total_bytes));
+	if (unbounded)
+		buf_printf(text, "it is needed (no control group bounds them: %s)", unbounded);
+	else
+		buf_printf(text, "the engine holds more than it was planned to (a control group of its own bounds it)");
+	buf_printf(text, ": then a token reads %s again", units_size(missed, e->experts.missed_bytes));
 	if (bytes_per_s > 0 && e->experts.missed_bytes > 0)
 		buf_printf(text, " (%.0f ms slower, as fast as it was loaded)",
 		           1000 * (double)e->experts.missed_bytes / bytes_per_s);

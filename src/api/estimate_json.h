@@ -15,9 +15,11 @@ void estimate_add_placing(json_t *json, const struct estimate *estimate);
 /*
  * "experts": what a mixture of experts keeps in memory and reads again for each token; null where all are
  * there, or there are none. `bytes_per_s`: how fast this file was read when it was last loaded; 0 = not known.
+ * `unbounded`: why no control group can keep the engine to that; NULL: one does.
  */
-void estimate_add_experts(json_t *json, const struct estimate *estimate, double bytes_per_s);
+void estimate_add_experts(json_t *json, const struct estimate *estimate, double bytes_per_s, const char *unbounded);
 /* The same as the end of a sentence; nothing where it is null. */
-void estimate_tell_experts(struct buf *text, const struct estimate *estimate, double bytes_per_s);
+void estimate_tell_experts(struct buf *text, const struct estimate *estimate, double bytes_per_s,
+                           const char *unbounded);
 
 #endif

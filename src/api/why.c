@@ -23,7 +23,7 @@ static void add_pins(const struct api *api, const struct call *call, struct buf 
 }
 
 /* What its start does otherwise than usual, so that it fits. */
-static void add_choices(const struct estimate *e, double bytes_per_s, struct buf *text)
+static void add_choices(const struct api *api, const struct estimate *e, double bytes_per_s, struct buf *text)
 {
 	if (e->ubatch)
 		buf_printf(text, "; started with a physical batch of %lld tokens, so that it fits (prompts take longer)",
@@ -32,7 +32,7 @@ static void add_choices(const struct estimate *e, double bytes_per_s, struct buf
 		buf_printf(text, "; started with %lld of its %lld layers on the GPU, as many as fit there (the CPU "
 		                 "computes the others)",
 		           (long long)(e->layers + 1 - e->host_layers), (long long)e->layers + 1);
-	estimate_tell_experts(text, e, bytes_per_s);
+	estimate_tell_experts(text, e, bytes_per_s, supervisor_bound_refused(api->options.supervisor));
 }
 
 /* How fast its file came in when it was last loaded; 0 = not in this life. */
@@ -60,7 +60,7 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	}
 	plan_text(plan, name, &names, &text);
 	if (estimate)
-		add_choices(estimate, load_speed(model, estimate), &text);
+		add_choices(api, estimate, load_speed(model, estimate), &text);
 	if (plan->fits == FITS_NEVER)
 		add_pins(api, call, &text);
 	/* Having to wait for busy models is a room that others leave: the answer has no sixth word for it. */
@@ -75,7 +75,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	if (estimate)
 		estimate_add_placing(json, estimate);
 	if (estimate)
-		estimate_add_experts(json, estimate, load_speed(model, estimate));
+		estimate_add_experts(json, estimate, load_speed(model, estimate),
+		                     supervisor_bound_refused(api->options.supervisor));
 	json_object_set_new(json, "asked_bytes", json_integer(plan->asked_bytes));
 	json_object_set_new(json, "room_bytes", json_integer(plan->room_bytes));
 	json_object_set_new(json, "loaded", json_boolean(plan->loaded));

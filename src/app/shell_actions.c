@@ -53,6 +53,18 @@ void shell_spawn_ended(struct shell *shell, struct id instance, enum fail fail)
 	push_exited(shell, instance, fail, false);
 }
 
+/* As the file says, or as loads of it taught, if that is more. */
+static int64_t bound_bytes(const struct shell *shell, uint32_t model)
+{
+	int64_t bytes = estimate_bound_bytes(&shell->catalogue.rows[model].estimate);
+	struct model_view view;
+
+	if (bytes == 0 || !arbiter_model(shell->arbiter, model, &view))
+		return bytes;
+	int64_t claim = view.claim.bytes[0][USE_HOST];
+	return claim > bytes ? claim : bytes;
+}
+
 void shell_spawn(struct shell *shell, const struct action *action)
 {
 	const struct conf_model *model = &shell->conf->models[action->model];
@@ -71,6 +83,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                                    .context_tokens = action->context_tokens,
 	                                    .file_bytes = known->file_bytes,
 	                                    .tuning = tuning,
+	                                    .bound_bytes = bound_bytes(shell, action->model),
 	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
 	                                    .save_folder = known->lazy || known->elastic.count ? shell->save_dir : NULL,
 	                            },

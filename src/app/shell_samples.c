@@ -75,6 +75,23 @@ static void push_measured(struct shell *shell, const struct sampler_owner *asked
 	shell_push(shell, &event);
 }
 
+/*
+ * A bound that its own memory fills leaves no room for what it maps: an engine that takes more than was planned would
+ * read its file over and over. So it follows what is measured, upwards.
+ */
+static void raise_bound(struct shell *shell, const struct sampler_owner *asked, const struct sample_owner *found)
+{
+	enum { BESIDE_BYTES = 16 << 20, PAGE_OF_TABLE = 512 };
+	const struct instance_row *row = shell_instance(shell, asked->instance);
+
+	if (!row || row->hot_most_bytes == 0 || asked->gone)
+		return;
+	int64_t need = found->anon_bytes + row->hot_most_bytes + BESIDE_BYTES +
+	               shell->catalogue.rows[row->model].file_bytes / PAGE_OF_TABLE;
+	if (need > supervisor_bound_bytes(shell->supervisor, asked->instance))
+		supervisor_raise_bound(shell->supervisor, asked->instance, need + BESIDE_BYTES);
+}
+
 /* A load is observed by the first sample that sees it ready. */
 static void observe(struct shell *shell, const struct sampler_owner *asked, const struct sample_owner *found)
 {
@@ -131,6 +148,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell_judge_pressure(shell, sample, owners);
 	for (uint32_t i = 0; i < count; i++)
 		push_measured(shell, &owners[i], &sample->owner[i]);
+	for (uint32_t i = 0; i < count; i++)
+		raise_bound(shell, &owners[i], &sample->owner[i]);
 	for (uint32_t i = 0; i < count; i++)
 		observe(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);

@@ -195,7 +195,9 @@ static const struct field experts_fields[] = {
 	{ "resident", FIELD_SIZE, DRAIN, 0, MODEL(experts_resident_bytes),
 	  .max = LARGEST,
 	  .help = "llama-server: bytes of expert weights that are counted as used. The experts are mapped from the file; "
-	          "those beyond lie in memory that the kernel takes back and are read again: plan tells how much slower." },
+	          "those beyond lie in memory that the kernel takes back and are read again: plan tells how much slower. A "
+	          "control group of its own bounds the engine where one is left to the daemon (systemd: Delegate=memory, "
+	          "DelegateSubgroup=daemon)." },
 	END,
 };
 static const struct section experts_section = {

@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "engine/adapter.h"
+#include "engine/bound.h"
 #include "engine/log_file.h"
 #include "engine/log_tail.h"
 #include "engine/redactor.h"
@@ -51,6 +52,8 @@ struct instance {
 	uint32_t context_tokens;
 	int64_t file_bytes;
 	struct launch_tuning tuning;
+	int64_t bound_bytes;      /* what its group keeps it to; 0 = it has none */
+	char group[BOUND_PATH_MAX]; /* the path of that; "" = none */
 	bool outside;             /* a server that we do not run */
 	uint32_t misses;          /* READY, outside: how often in a row it was not there */
 	pid_t pid;                /* outside: who listens there; 0 = not known */
@@ -91,6 +94,7 @@ struct supervisor {
 	uint64_t next_spawn_id;
 	struct words secrets;     /* no log may show them */
 	struct cgroup_mounts mounts; /* as they were at the start */
+	struct bounds bounds;
 	struct kmsg kmsg;
 };
 

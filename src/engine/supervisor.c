@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "engine/ending.h"
 #include "engine/instance.h"
 #include "engine/process.h"
@@ -68,6 +69,14 @@ static void free_handle(uv_handle_t *handle)
 	free(handle);
 }
 
+static void let_go_of_group(struct instance *instance)
+{
+	if (instance->group[0])
+		bound_remove(instance->group);
+	instance->group[0] = '\0';
+	instance->bound_bytes = 0;
+}
+
 /* Ends everything that is ours of it; the process is the keeper's business. */
 static void instance_free(struct instance *instance)
 {
@@ -78,6 +87,7 @@ static void instance_free(struct instance *instance)
 		unlink(instance->endpoint.path);
 	if (instance->lazy_socket[0])
 		unlink(instance->lazy_socket);
+	let_go_of_group(instance);
 	list_remove(&instance->node);
 	instance->supervisor->instance_count--;
 	redactor_release(&instance->redactor);
@@ -95,6 +105,11 @@ static void on_spawned(void *ctx, uint64_t spawn_id, pid_t pid)
 	if (!instance)
 		return;
 	instance->pid = pid;
+	if (instance->group[0] && !bound_holds(&supervisor->bounds, instance->group, pid)) {
+		log_warn("%s: what it maps is not bounded: it could not be started in %s", instance->model->name,
+		         instance->group);
+		let_go_of_group(instance);
+	}
 	if (instance->state == INSTANCE_STARTING)
 		instance_begin_loading(instance);
 	supervisor->events.on_spawned(supervisor->events.ctx, instance->id, pid);
@@ -167,6 +182,10 @@ static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct
 	};
 	if (!instance->asked) { /* else nobody asks why, and a load may wait for it */
 		cgroup_read_oom("", &supervisor->mounts, &facts.now);
+		if (instance->group[0]) { /* it was alone there, and not in ours */
+			facts.before.group_kills = 0;
+			facts.now.group_kills = cgroup_read_kills("", instance->group);
+		}
 		kmsg_find(&supervisor->kmsg, instance->pid, &facts.told);
 	}
 	ending_judge(&facts, &instance->ending);
@@ -218,6 +237,7 @@ struct supervisor *supervisor_new(const struct supervisor_options *options,
 	list_init(&supervisor->instances);
 	list_init(&supervisor->records);
 	cgroup_find_mounts("", &supervisor->mounts);
+	bounds_find(&supervisor->bounds, &supervisor->mounts);
 	kmsg_open(&supervisor->kmsg);
 	if (keeper_attach(options->keeper, options->loop, &told, NULL) < 0) {
 		supervisor_free(supervisor);
@@ -326,6 +346,20 @@ static void choose_lazy_socket(struct instance *instance, uint64_t sequence)
 		unlink(instance->lazy_socket);
 }
 
+/* Without it the engine runs as well; it only keeps more. */
+static void make_group(struct instance *instance, int64_t bound_bytes)
+{
+	const struct bounds *bounds = &instance->supervisor->bounds;
+	struct err err = { 0 };
+
+	if (bound_bytes <= 0 || bounds->refused)
+		return;
+	if (bound_make(bounds, instance->spawn_id, bound_bytes, instance->group, &err) < 0)
+		log_warn("%s: what it maps is not bounded: %s", instance->model->name, err.text);
+	else
+		instance->bound_bytes = bound_bytes;
+}
+
 static int start_process(struct instance *instance, struct err *err)
 {
 	const struct supervisor *supervisor = instance->supervisor;
@@ -362,6 +396,7 @@ static int start_process(struct instance *instance, struct err *err)
 		.argv = (const char *const *)launch.argv.items,
 		.env = (const char *const *)launch.env.items,
 		.directory = supervisor->directory,
+		.cgroup = instance->group[0] ? instance->group : NULL,
 		.log_fd = log_fd,
 	};
 	code = keeper_spawn(supervisor->options.keeper, &command, err);
@@ -411,6 +446,8 @@ int supervisor_spawn(struct supervisor *supervisor, const struct spawn_order *or
 		choose_lazy_socket(instance, order->sequence);
 	int code = choose_endpoint(instance, order->sequence, err);
 	instance_learn_secrets(instance);
+	if (code == 0)
+		make_group(instance, order->bound_bytes);
 	if (code == 0)
 		code = start_process(instance, err);
 	if (code < 0)
@@ -547,6 +584,26 @@ bool supervisor_owner(const struct supervisor *supervisor, struct id id, struct 
 	*out = (struct owner){ .pgid = instance->outside ? 0 : instance->pid,
 		               .pid = instance->outside ? instance->pid : 0 };
 	return true;
+}
+
+const char *supervisor_bound_refused(const struct supervisor *supervisor)
+{
+	return supervisor->bounds.refused;
+}
+
+int64_t supervisor_bound_bytes(const struct supervisor *supervisor, struct id id)
+{
+	const struct instance *instance = by_id(supervisor, id);
+
+	return instance ? instance->bound_bytes : 0;
+}
+
+void supervisor_raise_bound(struct supervisor *supervisor, struct id id, int64_t bytes)
+{
+	struct instance *instance = by_id(supervisor, id);
+
+	if (instance && instance->group[0] && bytes > instance->bound_bytes && bound_raise(instance->group, bytes) == 0)
+		instance->bound_bytes = bytes;
 }
 
 void supervisor_health_text(const struct supervisor *supervisor, struct id id, char *out,

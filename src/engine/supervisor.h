@@ -87,6 +87,7 @@ struct spawn_order {
 	uint32_t context_tokens;
 	int64_t file_bytes;             /* of the model's file, for progress; 0 = unknown */
 	struct launch_tuning tuning;    /* as its estimate wants it */
+	int64_t bound_bytes;            /* that a control group of its own keeps it to, where one can be; 0 = none */
 	const char *lazy_library;       /* to be preloaded; NULL: nothing is */
 	const char *save_folder;        /* where its conversations may be saved; NULL: nowhere */
 };
@@ -116,6 +117,14 @@ struct owner {
 	const char *cgroup; /* NULL = none */
 };
 bool supervisor_owner(const struct supervisor *supervisor, struct id instance, struct owner *out);
+
+/* Why no engine can be kept to `bound_bytes`, as half a sentence; NULL: it can. */
+const char *supervisor_bound_refused(const struct supervisor *supervisor);
+/* What a control group of its own keeps that instance to; 0 = nothing. */
+int64_t supervisor_bound_bytes(const struct supervisor *supervisor, struct id instance);
+
+/* To so much, where that is more: it takes more than was planned. */
+void supervisor_raise_bound(struct supervisor *supervisor, struct id instance, int64_t bytes);
 
 /*
  * What no log may show, besides the keys made for engines and what a model's

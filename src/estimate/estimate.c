@@ -226,6 +226,16 @@ static void note_experts(const struct model_facts *facts, const struct weights *
 	out->experts.missed_bytes = (int64_t)(missing * (double)out->experts.active_bytes);
 }
 
+int64_t estimate_bound_bytes(const struct estimate *e)
+{
+	enum { KERNEL_BYTES = 16 << 20, PAGE_OF_TABLE = 512 };
+
+	if (e->experts.mapped_bytes == 0)
+		return 0;
+	int64_t host = larger(larger(e->upper_bytes, e->peak_bytes) - e->device.total_bytes, e->experts.mapped_bytes);
+	return bounded_sum(host, KERNEL_BYTES + e->file_bytes / PAGE_OF_TABLE);
+}
+
 static int estimate_of_facts(const struct model_facts *facts, const struct estimate_params *params,
                       struct estimate *out, struct err *err)
 {

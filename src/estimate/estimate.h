@@ -127,6 +127,12 @@ struct estimate {
 };
 
 /*
+ * Where experts are mapped, what its engine may hold of the host's memory, file and all, beyond which the
+ * kernel shall take experts back: every conversation full, and the kernel's own tables. 0 = they are not.
+ */
+int64_t estimate_bound_bytes(const struct estimate *estimate);
+
+/*
  * Footprint of a GGUF file under `params`. 0, or a negative errno with a text
  * that says what is wrong with the file: -ENODATA its header is cut short (the
  * text says how many bytes are missing at least), -EBADMSG not GGUF or

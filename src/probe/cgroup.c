@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include "probe/lines.h"
 #include "probe/machine.h"
@@ -300,6 +302,101 @@ void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struc
 	search.own = true;
 	if (mounts->v1_memory[0])
 		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_at_oom_1, &search);
+}
+
+int64_t cgroup_read_kills(const char *root, const char *group)
+{
+	return read_keyed(root, group, "memory.events", "oom_kill", -1);
+}
+
+/* A file of controllers, "cpu memory pids". */
+static bool has_memory(const char *root, const char *group, const char *file)
+{
+	char name[PATH_MAX], text[256];
+	int length = snprintf(name, sizeof name, "%s/%s", group, file);
+
+	if (length < 0 || (size_t)length >= sizeof name || lines_read_all(root, name, text, sizeof text) <= 0)
+		return false;
+	for (struct str rest = str_from(text); rest.data;)
+		if (str_is(str_trim(str_cut(rest, ' ', &rest)), "memory"))
+			return true;
+	return false;
+}
+
+static bool may_write(const char *root, const char *group, const char *file)
+{
+	char name[PATH_MAX];
+	int length = snprintf(name, sizeof name, "%s%s/%s", root, group, file);
+
+	return length >= 0 && (size_t)length < sizeof name && access(name, W_OK) == 0;
+}
+
+/* What root may write is not yet root's: systemd marks what it leaves to a service. */
+static bool is_marked(const char *root, const char *group)
+{
+	static const char *const marks[] = { "user.delegate", "trusted.delegate" };
+	char name[PATH_MAX], value = '0';
+	int length = snprintf(name, sizeof name, "%s%s", root, group);
+
+	if (length < 0 || (size_t)length >= sizeof name)
+		return false;
+	for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+		if (getxattr(name, marks[i], &value, 1) == 1 && value == '1')
+			return true;
+	return false;
+}
+
+/* A group with processes of its own hands nothing down; the first of all (which has no type) does. */
+static bool hands_down(const char *root, const char *group)
+{
+	char name[PATH_MAX], text[16];
+
+	if (has_memory(root, group, "cgroup.subtree_control"))
+		return true;
+	if (!may_write(root, group, "cgroup.subtree_control"))
+		return false;
+	int length = snprintf(name, sizeof name, "%s/cgroup.type", group);
+	if (length < 0 || (size_t)length >= sizeof name || !is_there(root, name))
+		return true;
+	snprintf(name, sizeof name, "%s/cgroup.procs", group);
+	return lines_read_all(root, name, text, sizeof text) == 0;
+}
+
+static bool is_room(const char *root, const char *mount, const char *group)
+{
+	bool ours = strcmp(group, mount) == 0 || geteuid() != 0 || is_marked(root, group);
+
+	return ours && has_memory(root, group, "cgroup.controllers") && may_write(root, group, "") && may_write(root, group, "cgroup.procs") && hands_down(root, group);
+}
+
+const char *cgroup_find_room(const char *root, const struct cgroup_mounts *mounts, char out[PATH_MAX])
+{
+	char v2[PATH_MAX], v1[PATH_MAX];
+
+	out[0] = '\0';
+	if (mounts->v1_memory[0])
+		return "memory is counted by cgroup v1 here";
+	if (!mounts->v2[0])
+		return "there is no cgroup v2 here";
+	own_paths(root, v2, v1);
+	int length = snprintf(out, PATH_MAX, "%s%s", mounts->v2, below_mount(v2, mounts->v2_root));
+	if (length < 0 || length >= PATH_MAX)
+		return "the path of the daemon's control group is too long";
+	if (is_room(root, mounts->v2, out))
+		return NULL;
+	bool counts = has_memory(root, out, "cgroup.controllers");
+	/* Beside our own group nobody may leave a limit that ours has. */
+	bool limited = read_number(root, out, "memory.max", INT64_MAX) < INT64_MAX ||
+	               read_number(root, out, "memory.high", INT64_MAX) < INT64_MAX;
+	if (strlen(out) > strlen(mounts->v2) && !limited) {
+		*strrchr(out, '/') = '\0';
+		if (is_room(root, mounts->v2, out))
+			return NULL;
+		counts |= has_memory(root, out, "cgroup.controllers");
+	}
+	if (!counts)
+		return "the daemon's control group does not count memory";
+	return "no control group is left to the daemon (systemd: Delegate=memory and DelegateSubgroup=daemon)";
 }
 
 uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,

@@ -29,6 +29,12 @@ void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
  */
 void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
 
+/*
+ * The folder in which a group with a limit of its own may be made for a child of ours: our own group's, or that
+ * above it, where it was left to us (delegated). NULL; else why there is none, as half a sentence.
+ */
+const char *cgroup_find_room(const char *root, const struct cgroup_mounts *mounts, char out[PATH_MAX]);
+
 /* How often the kernel killed for memory, ever. */
 struct oom_count {
 	int64_t machine_kills; /* on the machine */
@@ -37,6 +43,9 @@ struct oom_count {
 };
 
 void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struct oom_count *out);
+
+/* In a group of cgroup2, by its path; -1 = cannot be read. */
+int64_t cgroup_read_kills(const char *root, const char *group);
 
 /* The processes of a group (below the cgroup2 mount, else cgroup1's). How many; 0 where there is none. */
 uint32_t cgroup_read_processes(const char *root, const struct cgroup_mounts *mounts,

@@ -1,10 +1,12 @@
 """A mixture of experts of which less than all is kept in memory."""
+import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-from harness import ROOT, ask, engine_pids, models, real, wait_for
+from harness import LLAMA, MODELS, ROOT, ask, engine_pids, models, real, wait_for
 
 MIB = 1 << 20
 
@@ -51,3 +53,14 @@ def test_a_part_of_the_experts_is_counted_and_the_slow_down_told(start, mixture)
     assert models(daemon)["all"]["experts"] is None
     again = ask(daemon, "GET", "/api/v1/plan?model=part").json["experts"]
     assert again["slower_ms_per_token"] is not None
+
+
+@pytest.mark.long
+def test_a_control_group_keeps_the_engine_to_what_was_planned():
+    """27 MiB for each two of 8 layers; the other kernel sees this machine's files, but for /tmp."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        file = f"{folder}/moe.gguf"
+        subprocess.run([sys.executable, ROOT / "tools" / "models" / "make_random.py", "moe", file, "1024", "8"], check=True)
+        done = subprocess.run(["tools/own-kernel", "-m", "2000", sys.executable, "-B", "tests/e2e/bounded.py", file], cwd=ROOT,
+                              env={**os.environ, "MODELS": str(MODELS), "LLAMA_SERVER": LLAMA}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""make_random.py FAMILY OUT [EXPERTS]
+"""make_random.py FAMILY OUT [EXPERTS [LAYERS]]
 
 Write a small model (under 3 MB) whose weights are random, always the same: what it answers, and how sure it is,
 depends on every token before. Families: one for each kind of memory that an engine keeps of a
 conversation - llama (keys and values), moe (qwen3moe: the same, with experts), window (gemma3), latent
-(deepseek2), recurrent (mamba), hybrid (granitehybrid), delta (qwen3next). EXPERTS: so many instead of 8.
+(deepseek2), recurrent (mamba), hybrid (granitehybrid), delta (qwen3next). EXPERTS, LAYERS: of moe, so many instead
+of 8 and 2.
 """
 import os
 import random
@@ -16,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from gguf import QUANT, File, size_of  # noqa: E402
 from make_gguf import chat_vocabulary  # noqa: E402
 
-WIDTH, HEADS, KV_HEADS, HEAD, FEED, EXPERTS, USED, EXPERT_FEED = 128, 4, 2, 32, 256, 8, 2, 64
+WIDTH, HEADS, KV_HEADS, HEAD, FEED, EXPERTS, LAYERS, USED, EXPERT_FEED = 128, 4, 2, 32, 256, 8, 2, 2, 64
 VOCABULARY, CONTEXT = 400, 131072
 REMEMBERS = -0.01  # a recurrent state loses a hundredth with a token
 
@@ -101,8 +102,9 @@ def llama():
 
 
 def moe():
-    model = Model("qwen3moe", 2, feed_forward_length=EXPERT_FEED, **attention_keys(1e-6), **expert_keys())
-    for p in ("blk.0.", "blk.1."):
+    model = Model("qwen3moe", LAYERS, feed_forward_length=EXPERT_FEED, **attention_keys(1e-6), **expert_keys())
+    for layer in range(LAYERS):
+        p = f"blk.{layer}."
         model.vector(p + "attn_norm", WIDTH)
         model.attention(p, normed=True)
         model.vector(p + "ffn_norm", WIDTH)
@@ -229,11 +231,13 @@ FAMILIES = {function.__name__: function for function in (llama, moe, window, lat
 
 
 def main():
-    global EXPERTS
-    if len(sys.argv) not in (3, 4) or sys.argv[1] not in FAMILIES:
-        sys.exit(f"usage: make_random.py {'|'.join(FAMILIES)} OUT [EXPERTS]")
-    if len(sys.argv) == 4:
+    global EXPERTS, LAYERS
+    if len(sys.argv) not in (3, 4, 5) or sys.argv[1] not in FAMILIES:
+        sys.exit(f"usage: make_random.py {'|'.join(FAMILIES)} OUT [EXPERTS [LAYERS]]")
+    if len(sys.argv) > 3:
         EXPERTS = int(sys.argv[3])
+    if len(sys.argv) > 4:
+        LAYERS = int(sys.argv[4])
     FAMILIES[sys.argv[1]]().write(sys.argv[2])
 
 

@@ -115,6 +115,19 @@ struct str supervisor_log(const struct supervisor *supervisor, const struct conf
 	return strcmp(model->name, "chat") == 0 ? STR("loading\n\xff bad byte\n") : STR("");
 }
 
+const char *supervisor_bound_refused(const struct supervisor *supervisor)
+{
+	(void)supervisor;
+	return "nothing is bounded on a desk";
+}
+
+int64_t supervisor_bound_bytes(const struct supervisor *supervisor, struct id instance)
+{
+	(void)supervisor;
+	(void)instance;
+	return 0;
+}
+
 /* ---- the shell ---- */
 
 static void step(struct desk *desk, struct event *event)

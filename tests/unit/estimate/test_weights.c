@@ -80,6 +80,11 @@ static void experts_count_as_far_as_they_are_kept(void **state)
 	assert_int_equal(part.experts.active_bytes, expert_bytes / 4); /* 2 of 8 */
 	assert_int_equal(part.experts.missed_bytes, expert_bytes / 4 / 4 * 3);
 
+	/* What its engine may hold: all that was reckoned with, and something for the kernel; no bound where none is mapped. */
+	assert_true(estimate_bound_bytes(&part) > part.upper_bytes);
+	assert_true(estimate_bound_bytes(&part) < part.upper_bytes + (20 << 20));
+	assert_int_equal(estimate_bound_bytes(&all), 0);
+
 	params.experts_resident_bytes = 10 * expert_bytes;
 	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
 	assert_int_equal(part.experts.resident_bytes, expert_bytes);

@@ -88,6 +88,58 @@ static void kills_and_hits_of_both_kinds_of_groups(void **state)
 	assert_int_equal(count().limit_hits, 7);
 }
 
+static const char *room(char out[PATH_MAX])
+{
+	struct cgroup_mounts mounts;
+
+	cgroup_find_mounts(folder, &mounts);
+	return cgroup_find_room(folder, &mounts, out);
+}
+
+static void a_group_is_made_where_one_was_left_to_us(void **state)
+{
+	char out[PATH_MAX];
+
+	(void)state;
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+	                            "32 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "0::/daemon\n");
+	assert_string_equal(room(out), "memory is counted by cgroup v1 here");
+	put("/proc/self/mountinfo", "32 23 0:28 / /v2 rw - cgroup2 cgroup2 rw\n");
+	assert_string_equal(room(out), "the daemon's control group does not count memory");
+	put("/v2/daemon/cgroup.controllers", ""); /* it has what the one above hands down */
+	put("/v2/daemon/cgroup.subtree_control", "");
+	put("/v2/daemon/cgroup.type", "domain\n");
+	put("/v2/daemon/cgroup.procs", "4711\n");
+
+	/* The one above, once memory is handed down there; not beside a limit of its own. */
+	put("/v2/cgroup.controllers", "cpu memory pids\n");
+	put("/v2/cgroup.procs", "");
+	put("/v2/cgroup.subtree_control", "cpu memory\n");
+	assert_null(room(out));
+	assert_string_equal(out, "/v2");
+	put("/v2/daemon/memory.max", "1000000\n");
+	assert_non_null(room(out));
+	put("/v2/daemon/memory.max", "max\n");
+	assert_null(room(out));
+	put("/v2/cgroup.subtree_control", "cpu\n");
+	assert_null(room(out)); /* the first of all can be made to */
+	put("/v2/cgroup.type", "domain\n");
+	assert_null(room(out)); /* so can one that nobody is in */
+	put("/v2/cgroup.procs", "1\n");
+	assert_non_null(room(out));
+	assert_non_null(strstr(room(out), "is left to the daemon"));
+	/* Ours hands it down. */
+	put("/v2/daemon/cgroup.controllers", "memory\n");
+	put("/v2/daemon/cgroup.subtree_control", "memory\n");
+	if (geteuid() != 0) { /* root's is not left to it without a mark */
+		assert_null(room(out));
+		assert_string_equal(out, "/v2/daemon");
+	} else {
+		assert_non_null(room(out));
+	}
+}
+
 static int make(void **state)
 {
 	(void)state;
@@ -113,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_battery_without_mains),
 		cmocka_unit_test(kills_and_hits_of_both_kinds_of_groups),
+		cmocka_unit_test(a_group_is_made_where_one_was_left_to_us),
 	};
 	return cmocka_run_group_tests(tests, make, unmake);
 }
