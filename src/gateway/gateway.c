@@ -201,7 +201,7 @@ void gateway_drain(struct gateway *gateway)
 
 void gateway_restore_tokens(struct gateway *gateway, const char *key, int64_t whole_at_us)
 {
-	quota_restore(&gateway->quotas, key, whole_at_us);
+	quota_restore(&gateway->quotas, key, whole_at_us, boot_now_us());
 }
 
 void gateway_close_door(struct gateway *gateway)

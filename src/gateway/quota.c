@@ -141,7 +141,9 @@ int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t to
 	return quota->tokens_whole_at_us;
 }
 
-void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us)
+void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us, int64_t now_us)
 {
-	find(quotas, key)->tokens_whole_at_us = whole_at_us;
+	int64_t most_us = now_us + 2 * DAY_US;
+
+	find(quotas, key)->tokens_whole_at_us = whole_at_us < most_us ? whole_at_us : most_us;
 }

@@ -26,7 +26,10 @@ void quota_return(struct list *quotas, const struct conf_key *key);
 
 /* The key, which has `tokens_per_day`, used some. Returns when it has all of a day's again. */
 int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us);
-/* ... and takes that back in a later life. */
-void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us);
+/*
+ * ... and takes that back in a later life. Over a restart only the wall clock tells the time, and it may have been
+ * wrong: whatever it says, the first token is there again within a day.
+ */
+void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us, int64_t now_us);
 
 #endif
