@@ -471,6 +471,20 @@ static void run_together(struct rig *rig, double speed)
 	rig_answer(rig, two, 0, 1, 100, speed);
 }
 
+/* Two models loaded, each of which answered alone at 50 tokens a second. */
+static void open_two(struct rig *rig)
+{
+	open_cotenant(rig, 40);
+	for (uint32_t model = 0; model < 2; model++) {
+		rig_add(rig, model, 8);
+		uint32_t request = rig_ask(rig, model);
+		rig_load(rig, model);
+		rig_wait(rig, 2);
+		rig_answer(rig, request, 0, 1, 100, 50);
+		assert_true(rig_view(rig, model).speed_alone == 50);
+	}
+}
+
 /* Two together are slower than one after the other: then one after the other. */
 static void how_many_run_at_once_follows_their_speed(void **state)
 {
@@ -478,15 +492,7 @@ static void how_many_run_at_once_follows_their_speed(void **state)
 	struct pool_view pool;
 
 	(void)state;
-	open_cotenant(&rig, 40);
-	for (uint32_t model = 0; model < 2; model++) {
-		rig_add(&rig, model, 8);
-		uint32_t request = rig_ask(&rig, model);
-		rig_load(&rig, model);
-		rig_wait(&rig, 2);
-		rig_answer(&rig, request, 0, 1, 100, 50);
-		assert_true(rig_view(&rig, model).speed_alone == 50);
-	}
+	open_two(&rig);
 	for (uint32_t i = 0; i < 5; i++)
 		run_together(&rig, 20);
 	arbiter_pool(rig.arbiter, 0, &pool);
@@ -512,14 +518,7 @@ static void how_models_slow_one_another_is_kept_over_a_restart(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 40);
-	for (uint32_t model = 0; model < 2; model++) {
-		rig_add(&rig, model, 8);
-		uint32_t request = rig_ask(&rig, model);
-		rig_load(&rig, model);
-		rig_wait(&rig, 2);
-		rig_answer(&rig, request, 0, 1, 100, 50);
-	}
+	open_two(&rig);
 	for (uint32_t i = 0; i < 10; i++)
 		run_together(&rig, 20);
 	uint32_t rows = arbiter_export(rig.arbiter, row, 8);
