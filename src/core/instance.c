@@ -20,6 +20,15 @@ bool instance_settles(const struct instance *instance)
 	return instance->state < INSTANCE_STOPPING && (instance->kept.settling > 0 || instance->clearing);
 }
 
+bool instances_still(const struct arbiter *a)
+{
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_LOADING || i->state >= INSTANCE_STOPPING || instance_busy(i) ||
+		    instance_settles(i))
+			return false;
+	return true;
+}
+
 struct id instance_id(const struct arbiter *a, const struct instance *instance)
 {
 	return (struct id){ instance_index(a, instance), instance->generation };

@@ -30,6 +30,8 @@ static inline bool instance_has_slot(const struct instance *instance)
 
 /* What its conversations hold is about to be told anew: room may come of it. */
 bool instance_settles(const struct instance *instance);
+/* None of them loads, runs, settles or leaves: nothing will come of waiting. */
+bool instances_still(const struct arbiter *a);
 struct id instance_id(const struct arbiter *a, const struct instance *instance);
 struct instance *instance_find(const struct arbiter *a, struct id id); /* NULL: stale */
 bool instance_table_full(const struct arbiter *a);

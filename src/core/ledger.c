@@ -232,6 +232,17 @@ void outlook_remove(struct outlook *outlook, const struct instance *instance)
 		outlook->variance[pool] -= variance(instance, pool);
 }
 
+struct outlook outlook_coming(const struct arbiter *a)
+{
+	struct outlook coming;
+
+	outlook_now(a, &coming);
+	INSTANCES_APART(a, i)
+		if (i->state >= INSTANCE_STOPPING)
+			outlook_remove(&coming, i);
+	return coming;
+}
+
 void outlook_restore(struct outlook *outlook, const struct instance *instance)
 {
 	struct amount held = ledger_held_by(instance);

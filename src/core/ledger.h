@@ -63,6 +63,8 @@ void ledger_settle(struct arbiter *a);
 int64_t ledger_kept(const struct arbiter *a, uint32_t pool, int64_t permille);
 
 void outlook_now(const struct arbiter *a, struct outlook *outlook);
+/* ... once those that leave are gone. */
+struct outlook outlook_coming(const struct arbiter *a);
 void outlook_remove(struct outlook *outlook, const struct instance *instance);
 void outlook_restore(struct outlook *outlook, const struct instance *instance);
 /* One more holder of so much, who is not there yet. */

@@ -5,14 +5,12 @@
 #include "core/state.h"
 
 /*
- * place - who gets room next, and who goes for it.
+ * place - what wants room, and the one admission that all of it passes.
  *
  * Two things want room: a load (its model's peak), and the head of a ready
- * model's queue whose need does not fit beside what is held. Both pass the same
- * admission. For one that is blocked others go: idle ones where that makes the
- * room suffice, never in vain; when its head is overdue, busy ones are drained as
- * well. What is on its way to it, and all that may go once it is overdue, is not
- * given to those behind it.
+ * model's queue whose need does not fit beside what is held. Who is asked, in
+ * which order, and who goes where there is no room, is a policy's; what may be
+ * let in, and what letting in, evicting and draining are, is said here.
  */
 
 struct want {
@@ -21,7 +19,7 @@ struct want {
 	struct request *head;      /* NULL: a load that nobody waits for */
 	bool may_evict;
 	bool measures;             /* to load alone */
-	uint32_t pinned;           /* holders that will not go for it */
+	uint32_t staying;          /* holders that will not go for it */
 	struct amount need;
 	struct amount sigma;
 	struct amount lower;
@@ -35,6 +33,9 @@ bool place_wants_load(const struct arbiter *a, const struct model *model);
 /* A server that we do not run is wanted: it needs no room, so nothing stands in its way. */
 bool place_attach(struct arbiter *a);
 bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
+
+/* It will not go for `want`: it is pinned, or one of its set is, or it is the model's own mate. */
+bool place_stays(const struct arbiter *a, const struct want *want, const struct instance *instance);
 
 /*
  * The admission. Who is alone may take all of B, and there an upper bound does
@@ -52,27 +53,6 @@ void place_evict(struct arbiter *a, const struct want *want, struct instance *vi
                  enum reason reason, const struct verdict *verdict);
 void place_drain(struct arbiter *a, const struct want *want, struct instance *victim,
                  const struct verdict *verdict);
-/* Were all gone that may go, it would not be let in either, or not before `victim` is back. */
-bool place_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming,
-                   const struct instance *victim);
-/* Reject its head where nothing that may go would help; `coming` is the account without who leaves. */
-bool place_refuse_hopeless(struct arbiter *a, const struct want *want, const struct outlook *coming);
-
-/* Memory has been short for long and none that may go is left: who waits for a load is told so. */
-bool place_refuse_pressed(struct arbiter *a);
-
-/* One unit of work each; false: there was nothing to do. */
-bool place_dispatch(struct arbiter *a);
-bool place_one(struct arbiter *a);
-/* A drain whose beneficiary no longer needs it: serve again. */
-bool place_undrain(struct arbiter *a);
-
-/*
- * Not on this machine: not even beside nothing but the pinned, at the least foreign use ever seen. Where KV
- * follows conversations, one of `need` has to have room as well; NULL: as large as one that had none.
- */
-bool place_never(const struct arbiter *a, const struct model *model, const struct amount *need,
-                 struct verdict *out);
 
 /* The longest unused instance that runs nothing and may go; NULL: none. */
 struct instance *place_idle(const struct arbiter *a, bool with_queue, bool pinned_too);

@@ -7,7 +7,7 @@
  * policy - in which order models are served and leave.
  *
  * Most policies are two orderings; everything else (what may go, what fits, that
- * nobody goes in vain) is the same for them and lives in place.c. Both are strict
+ * nobody goes in vain) is the same for them and lives in plain.c. Both are strict
  * total orders: ties end at the arrival or the row.
  */
 struct policy_ops {
@@ -18,7 +18,7 @@ struct policy_ops {
 	bool (*leaves_before)(const struct arbiter *a, const struct instance *x,
 	                      const struct instance *y);
 	/*
-	 * One unit of work, false: nothing to do. NULL: place.c serves in the two
+	 * One unit of work, false: nothing to do. NULL: plain.c serves in the two
 	 * orders above. A policy that decides for itself passes the same admission.
 	 */
 	bool (*decide)(struct arbiter *a);

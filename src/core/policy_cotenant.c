@@ -16,6 +16,7 @@
 #include "core/model.h"
 #include "core/place.h"
 #include "core/policy.h"
+#include "core/prospect.h"
 #include "core/regret.h"
 #include "core/relief.h"
 #include "core/start.h"
@@ -326,7 +327,7 @@ static bool plan_overdue(struct arbiter *a, const struct colds *cold)
 	if (!latest)
 		return false;
 	struct want want = place_want(a, latest, model_head(a, latest));
-	struct outlook now, coming = start_coming(a);
+	struct outlook now, coming = outlook_coming(a);
 	struct verdict verdict;
 	outlook_now(a, &now);
 	if (place_admits(a, &want, &now, &verdict) || place_admits(a, &want, &coming, &verdict))
@@ -344,7 +345,7 @@ static bool plan_overdue(struct arbiter *a, const struct colds *cold)
 /* The account when the plan is carried out: its victims gone, its model there. */
 static struct outlook after_plan(const struct arbiter *a)
 {
-	struct outlook after = start_coming(a);
+	struct outlook after = outlook_coming(a);
 
 	if (!a->plan_for)
 		return after;
@@ -411,7 +412,7 @@ static bool load_what_fits(struct arbiter *a, struct colds *cold)
 /* Of those that can be made room for, the one worth most. */
 static bool plan_best(struct arbiter *a, struct colds *cold)
 {
-	struct outlook coming = start_coming(a);
+	struct outlook coming = outlook_coming(a);
 	struct removal best = { 0 };
 	const struct want *chosen = NULL;
 	struct verdict verdict;
@@ -455,12 +456,12 @@ static bool plan_best(struct arbiter *a, struct colds *cold)
 
 static bool refuse_hopeless(struct arbiter *a, struct colds *cold)
 {
-	struct outlook coming = start_coming(a);
+	struct outlook coming = outlook_coming(a);
 
 	for (uint32_t i = 0; i < cold->count; i++) {
 		const struct want *want = want_of(a, cold, i);
 		struct verdict verdict;
-		if (!place_admits(a, want, &coming, &verdict) && place_refuse_hopeless(a, want, &coming))
+		if (!place_admits(a, want, &coming, &verdict) && prospect_refuse(a, want, &coming))
 			return true;
 	}
 	return false;

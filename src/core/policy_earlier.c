@@ -11,6 +11,7 @@
 #include "core/model.h"
 #include "core/pace.h"
 #include "core/place.h"
+#include "core/plain.h"
 #include "core/policy.h"
 #include "core/request.h"
 #include "core/start.h"
@@ -103,15 +104,6 @@ static struct model *next_cold(const struct arbiter *a, const struct model *last
 	return first;
 }
 
-static bool is_still(const struct arbiter *a)
-{
-	INSTANCES_LIVE(a, i)
-		if (i->state == INSTANCE_LOADING || i->state >= INSTANCE_STOPPING || instance_busy(i) ||
-		    instance_settles(i))
-			return false;
-	return true;
-}
-
 /* A loaded model has no room to run anything: a load would only take more of it. */
 static bool start_is_blocked(const struct arbiter *a)
 {
@@ -132,12 +124,12 @@ static uint64_t progress(const struct arbiter *a)
  */
 static bool plain(struct arbiter *a)
 {
-	if (place_undrain(a))
+	if (plain_undrain(a))
 		return true;
-	if (!is_still(a))
+	if (!instances_still(a))
 		return false;
 	uint64_t before = progress(a);
-	bool acted = place_dispatch(a) || place_one(a);
+	bool acted = plain_dispatch(a) || plain_place(a);
 	a->plain = acted && progress(a) == before ? before + 1 : 0;
 	return acted;
 }
@@ -149,7 +141,7 @@ static bool plain_decides(const struct arbiter *a)
 
 static bool decide_plainly(struct arbiter *a)
 {
-	return start_finish_load(a) || place_undrain(a) || place_dispatch(a) || place_one(a);
+	return start_finish_load(a) || plain_undrain(a) || plain_dispatch(a) || plain_place(a);
 }
 
 /* ---- threshold and hysteresis ---- */
@@ -182,7 +174,7 @@ static bool below_threshold(const struct arbiter *a, const struct model *model)
 
 static bool by_threshold(struct arbiter *a)
 {
-	if (start_finish_load(a) || place_dispatch(a))
+	if (start_finish_load(a) || plain_dispatch(a))
 		return true;
 	if (share_used(a, 0) > unload_above && !start_leaving(a) && evict_longest_unused(a, NULL))
 		return true;
@@ -233,7 +225,7 @@ static bool is_open(const struct arbiter *a, const struct model *model)
 
 static bool by_hysteresis(struct arbiter *a)
 {
-	if (start_finish_load(a) || place_dispatch(a))
+	if (start_finish_load(a) || plain_dispatch(a))
 		return true;
 	bool closed = a->use_closed && share_used(a, 0) >= load_below;
 	if (closed && !start_leaving(a) && evict_longest_unused(a, NULL))
@@ -356,7 +348,7 @@ static bool by_one_at_a_time(struct arbiter *a)
 {
 	bool busy = false;
 
-	if (start_finish_load(a) || place_dispatch(a))
+	if (start_finish_load(a) || plain_dispatch(a))
 		return true;
 	struct model *target = a->shutdown ? NULL : next_cold(a, NULL);
 	if (!target || start_is_blocked(a))

@@ -10,7 +10,7 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
-#include "core/place.h"
+#include "core/prospect.h"
 #include "core/resize.h"
 #include "core/set.h"
 
@@ -317,7 +317,7 @@ static void refuse_load(const struct arbiter *a, const struct model *model,
 		out->fail = FAIL_BACKING_OFF;
 		out->reason = REASON_BACK_OFF;
 		out->retry_after_us = model->retry_at - a->now;
-	} else if (a->machine_known && !model_outside(model) && place_never(a, model, need, &out->verdict)) {
+	} else if (a->machine_known && !model_outside(model) && prospect_never(a, model, need, &out->verdict)) {
 		out->fail = FAIL_NEVER_FITS;
 		out->reason = out->verdict.binds;
 		out->weighed = true;

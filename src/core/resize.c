@@ -5,6 +5,7 @@
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/place.h"
+#include "core/prospect.h"
 #include "core/set.h"
 
 static const struct amount nothing;
@@ -125,51 +126,51 @@ static bool fits(const struct arbiter *a, const struct outlook *outlook, const s
 	return outlook_weigh(a, outlook, need, sigma).fits;
 }
 
-/* The account without whom `busy` and the rules let go. */
-static void remove_others(const struct arbiter *a, const struct model *model, bool busy, struct outlook *out)
+/* The account without its own instance, which would go for the other context; `coming` is without who leaves. */
+static void without_own(const struct arbiter *a, const struct model *model, struct outlook *now, struct outlook *coming)
 {
-	INSTANCES_LIVE(a, i) {
-		const struct model *other = model_row(a, i->model);
-		bool idle = i->state >= INSTANCE_STOPPING || (!instance_busy(i) && !other->queue.count);
-		if (other != model && !set_mates(model, other) && !set_pinned(a, other) && (busy || idle))
-			outlook_remove(out, i);
-	}
+	const struct instance *instance = model_instance(a, model);
+
+	outlook_now(a, now);
+	*coming = outlook_coming(a);
+	if (!instance)
+		return;
+	outlook_remove(now, instance);
+	if (instance->state < INSTANCE_STOPPING)
+		outlook_remove(coming, instance);
 }
 
 enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct model_spec *spec)
 {
-	struct model as = *model_row(a, index);
-	const struct model *model = model_row(a, index);
-	const struct instance *instance = model_instance(a, model);
-	struct outlook outlook, others;
+	const struct want want = { .model = model_row(a, index) };
+	struct model as = *want.model;
+	struct outlook now, coming, others;
 
 	as.spec = *spec;
 	as.learned = (struct learned_row){ 0 };
 	struct amount need = habit_peak(a, &as, habit_expects(&as)), sigma = habit_sigma(a, &as);
-	outlook_now(a, &outlook);
-	if (instance)
-		outlook_remove(&outlook, instance);
-	if (fits(a, &outlook, &need, &sigma))
+	without_own(a, want.model, &now, &coming);
+	if (fits(a, &now, &need, &sigma))
 		return FITS_NOW;
-	if (!outlook.holders && fits(a, &outlook, &need, NULL))
+	if (!now.holders && fits(a, &now, &need, NULL))
 		return FITS_TIGHT;
-	others = outlook;
-	remove_others(a, model, false, &others);
+	others = coming;
+	prospect_clear(a, &want, false, &others);
 	if (fits(a, &others, &need, others.holders ? &sigma : NULL))
 		return FITS_AFTER_EVICTION;
-	others = outlook;
-	remove_others(a, model, true, &others);
-	return fits(a, &others, &need, others.holders ? &sigma : NULL) ? FITS_NOT_NOW : FITS_NEVER;
+	prospect_clear(a, &want, true, &coming);
+	return fits(a, &coming, &need, coming.holders ? &sigma : NULL) ? FITS_NOT_NOW : FITS_NEVER;
 }
 
 /* As if its idle conversations were given up. */
-static void without_kept(const struct arbiter *a, struct want *want, const struct amount *need, struct outlook *outlook)
+static void without_kept(const struct arbiter *a, struct want *want, const struct amount *need, struct outlook *coming)
 {
 	struct instance *instance = want->instance;
 
 	if (!instance || instance_busy(instance) || instance_settles(instance))
 		return;
-	outlook_remove(outlook, instance);
+	if (instance->state < INSTANCE_STOPPING)
+		outlook_remove(coming, instance);
 	want->need = want->lower = instance_claim_cleared(a, instance, need);
 	want->sigma = instance->sigma;
 	want->instance = NULL;
@@ -180,7 +181,7 @@ enum fits arbiter_fits_request(const struct arbiter *a, uint32_t index, const st
 	struct model *model = model_row(a, index);
 	struct request head = { .spec.need = *need, .arrived_at = a->now };
 	struct want want = place_want(a, model, &head);
-	struct outlook now, others;
+	struct outlook now, others, coming = outlook_coming(a);
 	struct verdict verdict;
 
 	if (!want.instance)
@@ -188,12 +189,11 @@ enum fits arbiter_fits_request(const struct arbiter *a, uint32_t index, const st
 	outlook_now(a, &now);
 	if (place_admits(a, &want, &now, &verdict))
 		return verdict.alone ? FITS_TIGHT : FITS_NOW;
-	without_kept(a, &want, need, &now);
-	others = now;
-	remove_others(a, model, false, &others);
+	without_kept(a, &want, need, &coming);
+	others = coming;
+	prospect_clear(a, &want, false, &others);
 	if (place_admits(a, &want, &others, &verdict))
 		return FITS_AFTER_EVICTION;
-	others = now;
-	remove_others(a, model, true, &others);
-	return place_admits(a, &want, &others, &verdict) ? FITS_NOT_NOW : FITS_NEVER;
+	prospect_clear(a, &want, true, &coming);
+	return place_admits(a, &want, &coming, &verdict) ? FITS_NOT_NOW : FITS_NEVER;
 }

@@ -4,6 +4,7 @@
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/pace.h"
+#include "core/prospect.h"
 #include "core/regret.h"
 #include "core/relief.h"
 #include "core/request.h"
@@ -37,17 +38,6 @@ void offer_put(struct offer *offers, uint32_t most, uint32_t *count, const struc
 	}
 	if (at < most)
 		offers[at] = *offer;
-}
-
-struct outlook start_coming(const struct arbiter *a)
-{
-	struct outlook coming;
-
-	outlook_now(a, &coming);
-	INSTANCES_APART(a, i)
-		if (i->state >= INSTANCE_STOPPING)
-			outlook_remove(&coming, i);
-	return coming;
 }
 
 bool start_full(const struct arbiter *a, bool projected, int64_t permille)
@@ -177,7 +167,7 @@ static bool anything_moves(const struct arbiter *a)
 /* No room for it to run: somebody idle goes, or it waits for those that run. True: something was done. */
 static bool make_way(struct arbiter *a, const struct want *want, const struct verdict *verdict)
 {
-	struct outlook coming = start_coming(a);
+	struct outlook coming = outlook_coming(a);
 	struct verdict then;
 	bool moves = anything_moves(a);
 
@@ -189,13 +179,13 @@ static bool make_way(struct arbiter *a, const struct want *want, const struct ve
 	bool quiet = want->head->spec.flags & REQUEST_NO_EVICT;
 	struct instance *victim = regret_cheapest(a, want->model, !moves);
 	/* Where nothing moves, others of its queue may have somebody go, and he is in their way. */
-	if (victim && place_in_vain(a, want, &coming, victim))
+	if (victim && prospect_in_vain(a, want, &coming, victim))
 		victim = NULL; /* who went would come back, and go again */
 	if (victim && (!quiet || (!moves && want->may_evict))) {
 		place_evict(a, want, victim, REASON_ROOM, verdict);
 		return true;
 	}
-	return !moves && place_refuse_hopeless(a, want, &coming);
+	return !moves && prospect_refuse(a, want, &coming);
 }
 
 static uint32_t starts(const struct arbiter *a, struct offer offers[OFFERS_MAX])

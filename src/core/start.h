@@ -30,8 +30,6 @@ static inline double request_waited_s(const struct arbiter *a, const struct requ
 
 double request_weight(const struct request *request);
 
-/* The account without those who leave. */
-struct outlook start_coming(const struct arbiter *a);
 bool start_leaving(const struct arbiter *a);
 /* Is less free than this share of a pool (ledger_kept); projected: once what leaves is gone and what loads is there. */
 bool start_full(const struct arbiter *a, bool projected, int64_t permille);

@@ -7,7 +7,9 @@
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/place.h"
+#include "core/plain.h"
 #include "core/policy.h"
+#include "core/prospect.h"
 #include "core/request.h"
 #include "core/resize.h"
 #include "core/set.h"
@@ -140,11 +142,11 @@ static bool serve(struct arbiter *a)
 {
 	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
 
-	if (place_refuse_pressed(a))
+	if (prospect_refuse_pressed(a))
 		return true;
 	if (policy->decide)
 		return policy->decide(a);
-	return place_undrain(a) || place_dispatch(a) || place_one(a);
+	return plain_undrain(a) || plain_dispatch(a) || plain_place(a);
 }
 
 static bool settle(struct arbiter *a)

@@ -1,0 +1,192 @@
+#include "core/prospect.h"
+
+#include "core/habit.h"
+#include "core/instance.h"
+#include "core/kept.h"
+#include "core/model.h"
+#include "core/request.h"
+#include "core/set.h"
+
+enum {
+	GRACE_US = 10000000,     /* how long foreign use that does not fall may keep a request from all hope */
+	NO_ROOM_RETRY_US = 10000000,
+	PRESSED_US = 60000000,   /* so long a request waits for memory that is short for all */
+};
+
+/* The least that it takes while one of this need runs. */
+static struct amount least_of(const struct model *model, const struct amount *need)
+{
+	struct amount lower = model_lower(model);
+
+	if (!kept_applies(model))
+		return lower;
+	lower = amount_max(&lower, &model->least);
+	amount_add(&lower, need ? need : &model->hopeless);
+	return lower;
+}
+
+bool prospect_never(const struct arbiter *a, const struct model *model, const struct amount *need,
+                 struct verdict *out)
+{
+	struct outlook outlook;
+	struct amount lower = least_of(model, need);
+
+	outlook_empty(a, &outlook);
+	SET_MATES(a, model, mate) {
+		struct amount more = model_lower(mate);
+		amount_add(&lower, &more);
+	}
+	INSTANCES_LIVE(a, i) {
+		const struct model *other = model_row(a, i->model);
+		if (model_pinned(other) && other != model && !set_mates(model, other))
+			outlook_restore(&outlook, i);
+	}
+	*out = outlook_weigh(a, &outlook, &lower, NULL);
+	return !out->fits;
+}
+
+/*
+ * It is loaded, and will it ever have room for this one? As it is measured before its first conversation, it
+ * will be whenever it is loaded again; so the next who asks for as much is told so without a load.
+ */
+static bool never_runs(struct arbiter *a, const struct want *want, struct verdict *out)
+{
+	struct model *model = want->model;
+	const struct amount *need = &want->head->spec.need, least = model->least;
+	const struct instance *instance = want->instance;
+	bool fresh = instance && kept_applies(model) && instance->idle_samples && !instance->served;
+
+	if (fresh)
+		model->least = instance->idle;
+	bool never = prospect_never(a, model, need, out);
+	if (fresh && !never)
+		model->least = least;
+	bool first = amount_total(&model->hopeless) == 0;
+	if (fresh && never && (first || amount_total(need) < amount_total(&model->hopeless)))
+		model->hopeless = *need;
+	return never;
+}
+
+static void refuse_never(struct arbiter *a, const struct want *want, const struct verdict *verdict)
+{
+	const struct refusal refusal = {
+		.fail = FAIL_NEVER_FITS,
+		.reason = verdict->binds,
+		.verdict = *verdict,
+		.weighed = true,
+	};
+	struct model *model = want->model;
+	struct instance *instance = want->instance;
+
+	request_reject(a, want->head, &refusal);
+	/* Who could serve nobody of those who asked is of no use to anybody. */
+	if (instance && !instance->served && !instance->by_hand && !model->queue.count && !model->preload &&
+	    !model_pinned(model))
+		instance_unload(a, instance, ACTION_STOP, verdict->binds);
+}
+
+/* An estimate alone does not say that one has no room: it is measured first. */
+static bool is_unmeasured(const struct arbiter *a, const struct want *want)
+{
+	const struct instance *instance = want->instance;
+
+	return instance && kept_applies(want->model) && !instance->idle_samples && !instance->served &&
+	       a->now - instance->ready_at < GRACE_US;
+}
+
+/* While others' use falls it is waited for as long as for memory that is short for all. */
+static bool may_hope(const struct arbiter *a, const struct want *want)
+{
+	int64_t waited_us = a->now - want->head->arrived_at;
+
+	return waited_us < GRACE_US || (waited_us < PRESSED_US && habit_foreign_falls(a));
+}
+
+void prospect_clear(const struct arbiter *a, const struct want *want, bool busy, struct outlook *outlook)
+{
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		bool waits = instance_busy(i) || model->queue.count;
+		if (model == want->model || i->state >= INSTANCE_STOPPING || place_stays(a, want, i) ||
+		    (waits && !busy))
+			continue;
+		outlook_remove(outlook, i);
+	}
+}
+
+bool prospect_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming,
+                   const struct instance *victim)
+{
+	struct outlook rest = *coming;
+	struct verdict verdict;
+
+	prospect_clear(a, want, true, &rest);
+	/* Who is waited for himself would be back before it is alone. */
+	bool returns = model_row(a, victim->model)->queue.count;
+	return !place_admits(a, want, &rest, &verdict) || (verdict.alone && returns);
+}
+
+/* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
+bool prospect_refuse(struct arbiter *a, const struct want *want, const struct outlook *coming)
+{
+	struct outlook rest = *coming;
+	struct verdict verdict;
+	struct refusal refusal = {
+		.fail = FAIL_NO_ROOM,
+		.reason = REASON_PINS,
+		.retry_after_us = NO_ROOM_RETRY_US,
+		.weighed = true,
+	};
+
+	if ((!want->instance || kept_applies(want->model)) && never_runs(a, want, &refusal.verdict)) {
+		refuse_never(a, want, &refusal.verdict);
+		return true;
+	}
+	if (is_unmeasured(a, want))
+		return false;
+	prospect_clear(a, want, true, &rest);
+	if (want->instance && (instance_busy(want->instance) || instance_settles(want->instance)))
+		return false;
+	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
+		return false;
+
+	if (!want->may_evict) {
+		if (!model_overdue(a, want->model))
+			return false;
+		place_admits(a, want, coming, &refusal.verdict);
+		refusal.reason = refusal.verdict.binds;
+	} else if (may_hope(a, want)) {
+		outlook_at_baseline(a, &rest);
+		if (place_admits(a, want, &rest, &verdict))
+			return false;
+	}
+	if (want->instance)
+		habit_doubt(want->model);
+	request_reject(a, want->head, &refusal);
+	return true;
+}
+
+bool prospect_refuse_pressed(struct arbiter *a)
+{
+	const struct refusal refusal = {
+		.fail = FAIL_NO_ROOM,
+		.reason = REASON_PRESSURE,
+		.retry_after_us = NO_ROOM_RETRY_US,
+	};
+
+	if (a->pressure == PRESSURE_NONE)
+		return false;
+	INSTANCES_LIVE(a, i)
+		if (i->state == INSTANCE_LOADING || i->state >= INSTANCE_STOPPING || instance_busy(i) ||
+		    !set_pinned(a, model_row(a, i->model)))
+			return false;
+	MODELS_STIRRING(a, model) {
+		struct request *head = model_head(a, model);
+		if (model->instance || !head || a->now - head->arrived_at < PRESSED_US)
+			continue;
+		request_reject(a, head, &refusal);
+		return true;
+	}
+	return false;
+}
+
