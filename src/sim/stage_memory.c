@@ -38,8 +38,8 @@ double stage_memory_of(const struct stage *stage, uint32_t m)
 			gb += model->fluct_gb;
 		gb += model->grown_gb;
 		break;
-	case STAGE_UNLOADING:
-		gb = is->base_gb * is->ratio + model->grown_gb;
+	case STAGE_UNLOADING: /* a load that was given up got no further */
+		gb = is->base_gb * is->ratio * (model->progress < 1 ? model->progress : 1) + model->grown_gb;
 		break;
 	}
 	return gb > 0 ? gb : 0;
