@@ -42,7 +42,7 @@ static const char *because(uint32_t reason)
 		[REASON_MEASURE_FIRST] = "alone, to measure what it takes",
 		[REASON_STALLED] = "because its load made no progress",
 		[REASON_SLOW] = "because its load took too long",
-		[REASON_ALONE] = "alone, into the spread that is kept free",
+		[REASON_ALONE] = "into what is otherwise kept free, as nothing else could go for it",
 		[REASON_SET] = "with its set",
 		[REASON_CONTEXT] = "to give it a larger context",
 	};
@@ -570,7 +570,8 @@ void plan_text(const struct plan *plan, const char *model, const struct names *n
 		buf_printf(out, "%s fits now", model);
 		break;
 	case FITS_TIGHT:
-		buf_printf(out, "%s fits alone, into what is otherwise kept free", model);
+		buf_printf(out, "%s fits only tightly, into what is otherwise kept free, with nothing beside it that could go",
+		           model);
 		break;
 	case FITS_AFTER_EVICTION:
 		buf_printf(out, "%s fits after ", model);

@@ -104,7 +104,7 @@ enum reason {
 	REASON_PINS,          /* what is left is pinned or busy */
 	REASON_MEASURE_FIRST,
 	REASON_STALLED,
-	REASON_ALONE,         /* a sole tenant may go to the reserve */
+	REASON_ALONE,         /* beside nobody who could go it may go to the reserve */
 	REASON_SET,           /* it comes and goes with another of its set */
 	REASON_SLOW,          /* a load that made progress all the time, but took too long */
 	REASON_CONTEXT,       /* it needs a larger context */

@@ -27,7 +27,7 @@
  *    measured of it; a pool's kept sum equals the sum over its holders;
  *  - a claim exists from the spawn decision until a sample showed the group
  *    gone and its bytes back;
- *  - a load is admitted only into room the ledger has, or alone;
+ *  - a load is admitted only into room the ledger has, or beside nobody who could go;
  *  - a request is in exactly one place (a model's queue, an instance, ended)
  *    and ends exactly once; queues are in order of arrival;
  *  - a model has at most one instance that is not gone; a draining, unloading
@@ -37,7 +37,7 @@
  * Under the default policy these hold as well, and where each is proved:
  *
  *  - after each step, by arbiter_check(): what was let in with it, a reservation like a load, has room beside all
- *    that is held and all that others use, or is alone; a plan is for a model that is waited for, has somebody to
+ *    that is held and all that others use, or is beside nobody who could go; a plan is for a model that is waited for, has somebody to
  *    wait for, and who drains for another does it for the plan; where nothing moves nobody waits for what there is
  *    room for; the margin lets nothing in that would not fit without it;
  *  - by assertions where it is decided: a load is of a cold model; an end cuts no running request but where it was
@@ -184,7 +184,7 @@ uint32_t arbiter_decisions(const struct arbiter *arbiter, uint32_t model,
 
 enum fits {
 	FITS_NOW,
-	FITS_TIGHT,          /* alone, into the spread */
+	FITS_TIGHT,          /* beside nobody who could go, into the spread */
 	FITS_AFTER_EVICTION,
 	FITS_AFTER_LEASE,
 	FITS_NEVER,

@@ -242,16 +242,21 @@ static void check_rest(const struct arbiter *a)
 	}
 }
 
-/* I1, I6: what was let in with this step, reservations like loads, has room beside all that is held; or is alone. */
+/*
+ * I1, I6: what was let in with this step, reservations like loads, has room beside all that is held; or somebody
+ * was let in because nobody who could go is beside him.
+ */
 static void check_admission(const struct arbiter *a)
 {
-	bool any = false;
+	bool any = false, alone = false;
 
+	INSTANCES_APART(a, i)
+		alone |= i->state == INSTANCE_LOADING && i->alone;
 	INSTANCES_APART(a, i) {
 		if (i->opened_step != a->counters.steps || i->state != INSTANCE_LOADING || i->outside)
 			continue;
 		any = true;
-		for (uint32_t pool = 0; pool < POOLS_MAX && !i->alone; pool++)
+		for (uint32_t pool = 0; pool < POOLS_MAX && !alone; pool++)
 			HOLDS(!amount_in_pool(&i->claim, pool) ||
 			      amount_in_pool(&a->held, pool) + ledger_foreign(a, pool) <= a->capacity[pool],
 			      "what was let in has room, or is alone");

@@ -30,7 +30,7 @@ struct outlook {
 
 struct verdict {
 	bool fits;
-	bool alone;         /* only because nobody else is there */
+	bool alone;         /* only because nobody who could go is there */
 	uint32_t binds;     /* enum reason: CAPACITY, VIEW or LIMIT */
 	uint32_t pool;      /* or view */
 	int64_t need_bytes; /* of what binds */

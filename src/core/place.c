@@ -54,6 +54,8 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 		.may_evict = model->evictors > 0,
 	};
 
+	want.measures = !want.instance && model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
+	want.staying = count_staying(a, &want);
 	if (want.instance) {
 		want.need = start_need(a, model, want.instance, head);
 		bool patient = learns && model->habit.samples &&
@@ -68,9 +70,6 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	want.lower = learns && model->habit.samples ? habit_base(a, model) : model_lower(model);
 	if (kept_applies(model) && head)
 		amount_add(&want.lower, &head->spec.need);
-	want.measures = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
-	if (want.measures)
-		want.staying = count_staying(a, &want);
 	want.own_need = want.need;
 	want.own_sigma = want.sigma;
 	set_want(a, &want);
@@ -87,7 +86,7 @@ bool place_admits(const struct arbiter *a, const struct want *want, const struct
 		return false;
 	}
 	*out = outlook_weigh(a, outlook, &want->need, &want->sigma);
-	if (out->fits || others ||
+	if (out->fits || others > want->staying ||
 	    (want->instance && (instance_busy(want->instance) || instance_settles(want->instance))))
 		return out->fits;
 

@@ -38,8 +38,10 @@ bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
 bool place_stays(const struct arbiter *a, const struct want *want, const struct instance *instance);
 
 /*
- * The admission. Who is alone may take all of B, and there an upper bound does
- * not refuse: a load is judged by the least it takes, a request not at all.
+ * The admission. Who is alone, or beside nobody but those that stay, may take all
+ * of B, and there an upper bound does not refuse: a load is judged by the least
+ * that it takes, a request not at all. Else a model whose estimate is too high
+ * would never be served, for nobody who could go is left.
  */
 bool place_admits(const struct arbiter *a, const struct want *want, const struct outlook *outlook,
                   struct verdict *out);

@@ -26,7 +26,7 @@ static struct amount least_of(const struct model *model, const struct amount *ne
 }
 
 bool prospect_never(const struct arbiter *a, const struct model *model, const struct amount *need,
-                 struct verdict *out)
+                    struct verdict *out)
 {
 	struct outlook outlook;
 	struct amount lower = least_of(model, need);
@@ -36,10 +36,11 @@ bool prospect_never(const struct arbiter *a, const struct model *model, const st
 		struct amount more = model_lower(mate);
 		amount_add(&lower, &more);
 	}
+	/* A pin is for good, what its requests and conversations take is not; nor is a server of somebody else. */
 	INSTANCES_LIVE(a, i) {
 		const struct model *other = model_row(a, i->model);
 		if (model_pinned(other) && other != model && !set_mates(model, other))
-			outlook_restore(&outlook, i);
+			amount_add(&outlook.held, &i->base);
 	}
 	*out = outlook_weigh(a, &outlook, &lower, NULL);
 	return !out->fits;
@@ -94,7 +95,7 @@ static bool is_unmeasured(const struct arbiter *a, const struct want *want)
 	       a->now - instance->ready_at < GRACE_US;
 }
 
-/* While others' use falls it is waited for as long as for memory that is short for all. */
+/* What is in the way may pass; others' use, while it falls, is waited for as long as memory that is short for all. */
 static bool may_hope(const struct arbiter *a, const struct want *want)
 {
 	int64_t waited_us = a->now - want->head->arrived_at;
@@ -114,8 +115,21 @@ void prospect_clear(const struct arbiter *a, const struct want *want, bool busy,
 	}
 }
 
+/* What is in the way for now alone is not: others' use above its least, and what runs on those that stay. */
+static void come_to_rest(const struct arbiter *a, const struct want *want, struct outlook *outlook)
+{
+	outlook_at_baseline(a, outlook);
+	INSTANCES_LIVE(a, i) {
+		bool ends = instance_busy(i) || instance_settles(i);
+		if (model_row(a, i->model) == want->model || !ends || !place_stays(a, want, i))
+			continue;
+		outlook_remove(outlook, i);
+		outlook_add(outlook, &i->base, &i->sigma);
+	}
+}
+
 bool prospect_in_vain(const struct arbiter *a, const struct want *want, const struct outlook *coming,
-                   const struct instance *victim)
+                      const struct instance *victim)
 {
 	struct outlook rest = *coming;
 	struct verdict verdict;
@@ -156,7 +170,7 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 		place_admits(a, want, coming, &refusal.verdict);
 		refusal.reason = refusal.verdict.binds;
 	} else if (may_hope(a, want)) {
-		outlook_at_baseline(a, &rest);
+		come_to_rest(a, want, &rest);
 		if (place_admits(a, want, &rest, &verdict))
 			return false;
 	}

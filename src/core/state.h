@@ -138,7 +138,7 @@ struct instance {
 	struct amount last;     /* the last sample of either kind */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */
 	uint32_t by_hand;       /* a load that somebody asked for is done with it */
-	uint32_t alone;         /* it was let in because nobody else was there */
+	uint32_t alone;         /* it was let in because nobody who could go was there */
 	uint32_t unused_alone;
 	int64_t clear_not_before;
 	int64_t least_need;     /* the smallest need of those that run or are ending; INT64_MAX = none */

@@ -192,18 +192,48 @@ static void run(struct world *world, const struct event *event)
 	world->result->steps++;
 }
 
-/* A load was admitted: what is held now fits beside what others use, or one alone holds. */
-static void check_room(struct world *world)
+static bool is_pinned(const struct world *world, uint32_t model)
 {
-	uint32_t holders = 0;
-	int64_t held = 0;
+	struct model_view view;
+
+	return arbiter_model(world->arbiter, model, &view) && !id_is_none(view.instance) && view.pinned;
+}
+
+/* It stays whoever wants its room: not ours to end, pinned itself, or with one of its set that is loaded. */
+static bool stays(const struct world *world, uint32_t model)
+{
+	const struct model_spec *spec = &world->model[model].spec;
+
+	if (spec->flags & MODEL_OUTSIDE || is_pinned(world, model))
+		return true;
+	for (uint32_t i = 0; i < arbiter_models(world->arbiter); i++)
+		if (spec->set && world->model[i].spec.set == spec->set && is_pinned(world, i))
+			return true;
+	return false;
+}
+
+/* Beside the spawned one, nobody is there who could go for it. */
+static bool is_sole(const struct world *world)
+{
+	uint32_t set = world->model[world->spawned_model].spec.set;
 
 	for (uint32_t i = 0; i < arbiter_models(world->arbiter); i++) {
+		bool mate = set && world->model[i].spec.set == set;
 		struct model_view view;
+		if (i == world->spawned_model || mate || stays(world, i))
+			continue;
 		if (arbiter_model(world->arbiter, i, &view) && !id_is_none(view.instance))
-			holders++;
+			return false;
 	}
-	if (holders <= 1)
+	return true;
+}
+
+/* A load was admitted: what is held now fits beside what others use, or it is beside nobody who could go. */
+static void check_room(struct world *world)
+{
+	int64_t held = 0;
+
+	if (is_sole(world))
 		return;
 	for (uint32_t pool = 0; pool < arbiter_pools(world->arbiter); pool++) {
 		const struct model_spec *spec = &world->model[world->spawned_model].spec;

@@ -542,6 +542,45 @@ static void how_models_slow_one_another_is_kept_over_a_restart(void **state)
 	rig_close(&rig);
 }
 
+/* Let in beside a pinned one by the least that it may take: it is watched, and not tried for ever. */
+static void a_tight_load_is_watched(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	open_cotenant(&rig, 20);
+	rig_spec(&rig, 0, 12)->flags |= MODEL_PINNED;
+	rig_model(&rig, 0);
+	rig_spec(&rig, 1, 12)->lower.bytes[0][USE_HOST] = 6 * GIB;
+	rig_model(&rig, 1);
+	uint32_t first = rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, first);
+	rig_measure(&rig, 0, 12, true, false);
+	rig_sample(&rig, 12);
+	rig.decisions = true;
+	rig_ask(&rig, 1);
+	rig_expect(&rig, "spawn a, dispatch 1 a, [load b alone], spawn b");
+	rig_measure(&rig, 1, 4, true, false);
+	rig_sample(&rig, 16); /* by the estimate 24 of 20 will be in use; but it may take less */
+	rig_expect(&rig, "");
+	rig_measure(&rig, 1, 7.8, true, false);
+	rig_sample(&rig, 19.8);
+	rig_expect(&rig, "[evict b pressure], abort b");
+	assert_int_equal(rig_view(&rig, 1).failures, 1);
+	rig_gone(&rig, 1);
+	rig_wait(&rig, 0.5);
+	rig_expect(&rig, "[released b pressure]"); /* and not at once again */
+	assert_int_equal(rig_view(&rig, 0).state, MODEL_IDLE);
+	rig_wait(&rig, 2);
+	rig_expect(&rig, "[load b alone], spawn b");
+	rig_load(&rig, 1);
+	rig_measure(&rig, 1, 5, true, false);
+	rig_sample(&rig, 17);
+	rig_expect(&rig, "[ready b none], dispatch 2 b");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +602,7 @@ int main(void)
 		cmocka_unit_test(a_set_is_let_in_by_its_sum),
 		cmocka_unit_test(how_many_run_at_once_follows_their_speed),
 		cmocka_unit_test(how_models_slow_one_another_is_kept_over_a_restart),
+		cmocka_unit_test(a_tight_load_is_watched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
