@@ -29,6 +29,15 @@ uint64_t catalogue_file_key(const struct conf_model *model)
 	return str_hash((struct str){ (const char *)parts, sizeof(parts) });
 }
 
+int64_t catalogue_file_changed_ns(const struct conf_model *model)
+{
+	struct stat st;
+
+	if (!model->file || stat(model->file, &st) < 0)
+		return 0;
+	return (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+}
+
 static int64_t file_bytes(const struct conf_model *model)
 {
 	struct stat st;

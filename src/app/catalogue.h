@@ -65,6 +65,8 @@ void catalogue_build(const struct conf *conf, const struct catalogue_ground *gro
 int catalogue_check_program(const struct conf_model *model, struct err *err);
 /* The model's file, and the build of its engine started this way, as they are on the disk now. */
 uint64_t catalogue_file_key(const struct conf_model *model);
+/* When its file was last changed in any way, its rights too: a time that nobody sets back. 0 = not known. */
+int64_t catalogue_file_changed_ns(const struct conf_model *model);
 uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground);
 /* Whether the row was made of the very file and program that are there now. */
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,

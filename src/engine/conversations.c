@@ -73,6 +73,12 @@ static const struct slot_told *slot_at(const struct conversations_talk *talk)
 
 static void took_slots(struct conversations_talk *talk, struct str body)
 {
+	static const enum step next[] = {
+		[CONVERSATIONS_READ] = STEP_LAZY,
+		[CONVERSATIONS_CLEAR] = STEP_SAVE,
+		[CONVERSATIONS_KEEP] = STEP_SAVE,
+		[CONVERSATIONS_RESTORE] = STEP_RESTORE,
+	};
 	struct slots_told *slots = &talk->told.slots;
 	bool changes = talk->order.work == CONVERSATIONS_CLEAR;
 
@@ -89,9 +95,7 @@ static void took_slots(struct conversations_talk *talk, struct str body)
 	talk->told.held_tokens = 0;
 	for (uint32_t i = 0; i < slots->count; i++)
 		talk->told.held_tokens += slots->slot[i].tokens;
-	talk->step = talk->order.work == CONVERSATIONS_READ      ? STEP_LAZY
-	             : talk->order.work == CONVERSATIONS_RESTORE ? STEP_RESTORE
-	                                                         : STEP_SAVE;
+	talk->step = next[talk->order.work];
 	talk->place = 0;
 	go_on(talk);
 }
@@ -224,7 +228,7 @@ static void ask_slot(struct conversations_talk *talk, uint32_t id, const char *a
 static bool find_place(struct conversations_talk *talk, bool named)
 {
 	for (; talk->place < talk->told.slots.count; talk->place++)
-		if (slot_at(talk)->tokens > 0 && (!named || talk->order.file[talk->place][0]))
+		if (slot_at(talk)->tokens > 0 && (!named || (talk->order.file[talk->place][0] && !slot_at(talk)->busy)))
 			return true;
 	return false;
 }
@@ -249,7 +253,7 @@ static void go_on(struct conversations_talk *talk)
 
 	str_copy(lazy.path, sizeof(lazy.path), str_from(talk->order.lazy_socket));
 	if (talk->step == STEP_SAVE && !find_place(talk, true)) {
-		talk->step = STEP_ERASE;
+		talk->step = talk->order.work == CONVERSATIONS_KEEP ? STEP_LAZY : STEP_ERASE;
 		talk->place = 0;
 	}
 	if (talk->step == STEP_ERASE && !find_place(talk, false))
@@ -297,6 +301,6 @@ struct conversations_talk *conversations_start(const struct conversations_order 
 	talk->began_us = uv_hrtime() / 1000;
 	uv_timer_init(order->loop, &talk->timer);
 	talk->timer.data = talk;
-	uv_timer_start(&talk->timer, begin, 0, 0);
+	uv_timer_start(&talk->timer, begin, order->after_ms, 0);
 	return talk;
 }

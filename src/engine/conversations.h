@@ -18,13 +18,15 @@
  *            empty; give their memory back. -EBUSY where one of them runs: nothing
  *            was done. A save is believed only where as many tokens were written as
  *            the slot held: an engine may say that it saved, and save nothing.
+ *   KEEP     for an engine that is to end: save the slots that have a file's name and do
+ *            not run. What runs, and what is saved or not, stays as it is
  *   RESTORE  a file into a slot that does not run: an empty one, else the one that
  *            holds least
  *
  * Nobody else may send the engine work during CLEAR and RESTORE: the arbiter sees to that.
  * File names are bare: they lie in the folder that the engine was started with.
  */
-enum conversations_work { CONVERSATIONS_READ, CONVERSATIONS_CLEAR, CONVERSATIONS_RESTORE };
+enum conversations_work { CONVERSATIONS_READ, CONVERSATIONS_CLEAR, CONVERSATIONS_KEEP, CONVERSATIONS_RESTORE };
 
 struct conversations_told {
 	int error;               /* 0 or a negative errno: what was asked for was not done */
@@ -40,11 +42,12 @@ struct conversations_told {
 	int64_t took_us;
 };
 
-enum { CONVERSATION_FILE_BYTES = 64 };
+enum { CONVERSATION_FILE_BYTES = 96 };
 
 struct conversations_order {
 	struct uv_loop_s *loop;
 	enum conversations_work work;
+	uint32_t after_ms; /* it begins then */
 	struct endpoint endpoint;
 	char lazy_socket[108];    /* "": no library there */
 	char file[SLOTS_TOLD_MAX][CONVERSATION_FILE_BYTES]; /* CLEAR: by slot, "" = not saved; RESTORE: [0] */

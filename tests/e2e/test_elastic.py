@@ -146,6 +146,26 @@ def test_what_was_saved_for_a_growth_is_not_kept_for_ever(start, tmp_path):
     assert not list((tmp_path / "conversations").iterdir()), "kv_keep is 0"
 
 
+def held(daemon):
+    return ask(daemon, "GET", "/api/v1/conversations").json["conversations"]
+
+
+def test_a_growth_behind_a_client_that_left_keeps_the_others(start):
+    """Its slot runs on for a moment: the engine is not ended before what the others hold is in files."""
+    daemon = start({"chat": elastic("kv.gguf")})
+    talk = [user(40)]
+    first, tokens, _ = say(daemon, talk)
+    wait_for("the slots to be read", lambda: held(daemon), 30)
+    gone = Stream(daemon, "chat", 300, text="another one: " + "room " * 20, ignore_eos=True)
+    assert gone.line()
+    gone.leave()
+    # A third, too long for the small context, at once.
+    say(daemon, [{"role": "user", "content": "a third: " + "room " * 130}])
+    assert len(grown(daemon)) == 1
+    talk += [{"role": "assistant", "content": first}, user(4)]
+    assert say(daemon, talk)[2] > tokens * 0.8, "what was said before was read again"
+
+
 def test_a_plain_number_is_what_it_is(start):
     daemon = start({"chat": real("tiny.gguf", context=512, kv="elastic")})
     body = chat_body("chat", 6, text="room " * 130)

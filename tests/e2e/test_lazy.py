@@ -1,12 +1,13 @@
 """Memory that follows the conversations: at rest, filling, given up, saved and brought back, by measurement."""
 import json
 import os
+import shutil
 import subprocess
 import time
 
 import pytest
 
-from harness import (LLAMA, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
+from harness import (LLAMA, MODELS, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
 
 MIB = 1 << 20
 TOKEN = 128 * 1024  # of KV, in the shapes of kv.gguf and 7b.gguf
@@ -145,8 +146,9 @@ def test_answers_and_their_probabilities_are_the_plain_engine_s(start, family):
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("args", ["", "-fa off", "-ub 64", "-ctk q8_0"])
+@pytest.mark.parametrize("args", ["", "-fa off", "-ub 64", "-ctk q8_0 -ctv q8_0"])
 def test_they_are_equal_through_turns_and_after_a_discard(start, family, args):
+    """The last answer is each engine's first: what part of a prompt is read in one piece changes an engine's rounding."""
     daemon = start(pair(family, args=args))
     first, lengths = "All of them share it. ", (3, 40, 150, 280, 7)
     seen = {}
@@ -155,8 +157,8 @@ def test_they_are_equal_through_turns_and_after_a_discard(start, family, args):
         seen[kv] = [told(daemon, name, first * length) for length in lengths]
         if kv == "lazy":
             wait_for("the slots to be read", lambda: model(daemon, name)["cached_tokens"] > 0, 30)
-            ask(daemon, "POST", f"/api/v1/models/{name}/unload", b"{}", {"Content-Type": "application/json"}, timeout=60)
-            wait_state(daemon, name, "unloaded")
+        daemon.model(name, "unload")
+        wait_state(daemon, name, "unloaded")
         seen[kv].append(told(daemon, name, first * 100))
     assert seen["lazy"] == seen["fixed"]
     assert model(daemon, f"{family}-lazy")["kv"] == "lazy"
@@ -202,6 +204,69 @@ def test_saved_conversations_outlive_the_daemon(start, tmp_path):
     daemon.stop()
     daemon = start({"chat": {**entry, "context": 2048}}, environment=state)  # another engine, as it were
     assert not held(daemon) and not list((tmp_path / "conversations").iterdir())
+
+
+def flip(path):
+    """Deep in the numbers, where an engine believes everything."""
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size * 2 // 3)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0x55]))
+
+
+def cut(path):
+    """Of this an engine may die."""
+    os.truncate(path, path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_a_damaged_file_is_not_believed(start, tmp_path, damage):
+    daemon = start({"chat": real("random-llama.gguf", context=4096, kv_keep="1GiB")},
+                   environment={"STATE_DIRECTORY": str(tmp_path)})
+    said, tokens, _ = say(daemon, 60)
+    for harm, warned in ((lambda path: None, False), (damage, True)):
+        settled(daemon, tokens)
+        daemon.model("chat", "unload")
+        wait_state(daemon, "chat", "unloaded")
+        saved, = (tmp_path / "conversations").iterdir()
+        harm(saved)
+        again, _, cached = say(daemon, 60)
+        assert (cached == 0) == warned and ("its file is damaged" in daemon.tail(200)) == warned
+        assert again == said or not warned, "read anew it is what it was"
+        assert len(engine_pids(daemon, "chat")) == 1 and not decisions(daemon, "fail")
+        wait_for("its file to go", lambda: not list((tmp_path / "conversations").iterdir()), 10)
+
+
+def test_another_model_under_the_same_name_and_times_reads_anew(start, tmp_path):
+    file = tmp_path / "model.gguf"
+    shutil.copy2(f"{MODELS}/alpha.gguf", file)
+    times = os.stat(file)
+    daemon = start({"chat": {**real("tiny.gguf", context=4096, kv_keep="1GiB"), "file": str(file)}})
+    said, tokens, _ = say(daemon, 60)
+    settled(daemon, tokens)
+    daemon.model("chat", "unload")
+    wait_state(daemon, "chat", "unloaded")
+    with open(file, "r+b") as out, open(f"{MODELS}/beta.gguf", "rb") as other:
+        assert os.stat(other.fileno()).st_size == times.st_size
+        out.write(other.read())
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    again, _, cached = say(daemon, 60)
+    assert cached == 0 and "beta" in again and "alpha" in said
+
+
+def test_what_a_killed_daemon_left_half_written_goes(start, tmp_path):
+    state, folder = {"STATE_DIRECTORY": str(tmp_path)}, tmp_path / "conversations"
+    entry = real("kv.gguf", context=4096, kv_keep="1GiB")
+    daemon = start({"chat": entry}, environment=state)
+    _, tokens, _ = say(daemon, 40)
+    settled(daemon, tokens)
+    daemon.stop()
+    saved, = folder.iterdir()
+    cut(saved)
+    (folder / (saved.name.rsplit("-", 2)[0] + "-0.part")).write_bytes(b"half")
+    daemon = start({"chat": entry}, environment=state)
+    assert "damaged" in daemon.tail(200) and not held(daemon) and not list(folder.iterdir())
 
 
 def shown_contexts(daemon):
