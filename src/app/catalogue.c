@@ -237,10 +237,10 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	set_bytes(&spec->lower, e->lower_bytes, device.lower_bytes);
 }
 
-/* What was measured with some layers off the device holds for as many. */
-static uint64_t split_key(const struct catalogue_row *row)
+/* What was measured with some layers off the device holds for as many, and for weights of the same form. */
+static uint64_t form_key(const struct catalogue_row *row)
 {
-	return (uint64_t)row->estimate.host_layers << 40;
+	return (uint64_t)row->estimate.host_layers << 40 ^ (uint64_t)row->estimate.plain_weights << 39;
 }
 
 /* What was measured holds for an engine started this way. */
@@ -248,7 +248,7 @@ static void set_build_key(struct catalogue_row *row)
 {
 	const struct elastic *elastic = &row->elastic;
 
-	row->spec.build_key = row->launch_key ^ (row->lazy ? MODEL_LAZY : 0) ^ split_key(row);
+	row->spec.build_key = row->launch_key ^ (row->lazy ? MODEL_LAZY : 0) ^ form_key(row);
 	if (elastic->count)
 		row->spec.build_key ^= (uint64_t)elastic->step[elastic->now].context * UINT64_C(0x9e3779b97f4a7c15);
 }

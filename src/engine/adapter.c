@@ -90,13 +90,10 @@ static bool maps_its_file(const struct conf_model *model)
 {
 	const struct conf_strings *args = &model->args;
 
-	if (model->experts_resident_bytes > 0)
-		return false; /* what is no expert is rewritten, and touched */
 	for (size_t i = 0; i + 1 < args->count; i++)
-		if ((strcmp(args->items[i], "-lm") == 0 || strcmp(args->items[i], "--load-mode") == 0) &&
-		    strstr(args->items[i + 1], "mmap"))
-			return true;
-	return false;
+		if (strcmp(args->items[i], "-lm") == 0 || strcmp(args->items[i], "--load-mode") == 0)
+			return strstr(args->items[i + 1], "mmap") != NULL;
+	return model->experts_resident_bytes > 0;
 }
 
 #define SMALL_HEAP "glibc.malloc.mmap_threshold=4194304:glibc.malloc.arena_max=2"

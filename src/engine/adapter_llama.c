@@ -123,8 +123,8 @@ static void add_files(const struct conf_model *model, struct words *argv)
 }
 
 /*
- * Experts that are the file's own pages, which the kernel may take away: mapped, never rewritten (what -cmoe
- * names is computed from plain memory), and not all touched by a warm-up.
+ * Experts that are the file's own pages, which the kernel may take away: mapped, on the CPU, and not all touched by
+ * a warm-up. That they are not rewritten, the tuning says.
  */
 static void add_mapped_experts(const struct conf_model *model, struct words *argv)
 {
@@ -170,6 +170,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		add_mapped_experts(model, argv);
 	else
 		launch_unless_given(model, argv, "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io", "-lm", "none");
+	if (request->tuning.plain)
+		launch_unless_given(model, argv, "--repack -nr --no-repack", "--no-repack", NULL);
 	if (strcmp(model->device, "cpu") == 0)
 		launch_unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
 	else if (strcmp(model->device, "gpu") == 0)

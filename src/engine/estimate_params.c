@@ -259,6 +259,7 @@ void engine_tuning(const struct estimate *estimate, struct launch_tuning *out)
 {
 	*out = (struct launch_tuning){
 		.is_encoder = estimate->is_encoder,
+		.plain = estimate->plain_weights,
 		.ubatch = (uint32_t)estimate->ubatch,
 		.split = estimate->host_layers > 0,
 	};

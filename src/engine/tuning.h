@@ -8,6 +8,7 @@
 struct launch_tuning {
 	bool is_encoder;     /* the file holds an embedding model */
 	uint32_t ubatch;     /* physical batch in tokens; 0 = the engine's own */
+	bool plain;          /* weights stay in the file's form */
 	bool split;          /* some layers are kept off the device: `gpu_layers` go to it */
 	uint32_t gpu_layers; /* the output counted as the last */
 };

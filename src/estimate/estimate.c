@@ -259,6 +259,7 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	note_experts(facts, &weights, out);
 	out->device.weights_bytes = weights.device_bytes;
 	out->host.weights_bytes = weights.host_bytes;
+	out->plain_weights = weights.plain;
 	out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, weights.kept_bytes);
 	size_whole(facts, params, &cells, &weights, device, out);
 	if (out->upper_bytes >= BOUNDED_MOST / 2)

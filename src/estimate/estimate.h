@@ -123,6 +123,7 @@ struct estimate {
 	enum estimate_source source;
 	int64_t ubatch;           /* the physical batch chosen so that it fits; 0 = the engine's own */
 	int64_t host_layers;      /* kept off the device so that it fits, the output counted as one; 0 = none */
+	bool plain_weights;       /* no matrix may be rewritten for the processor */
 	char flags[256];          /* comma-separated remarks: "unknown-architecture", ... */
 };
 

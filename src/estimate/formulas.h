@@ -66,6 +66,7 @@ int64_t compute_work_bytes(const struct model_facts *facts, const struct cells *
 
 /* weights.c */
 struct weights {
+	bool plain;             /* all stay in the file's form: the engine is told not to rewrite any */
 	int64_t device_bytes;
 	int64_t host_bytes;     /* with the rewritten copy, where there is one beside the file */
 	int64_t passing_bytes;  /* held in addition while loading, then given back */

@@ -252,8 +252,7 @@ static int add_layer_tensor(struct tensor_sums *sums, const struct gguf_tensor *
  * multiple of 32 rows (ggml-cpu/amx), and there Q8_0 carries a sum of four bytes with each block. Only what
  * is multiplied, not what rows are picked from: an embedding counts where it is the output as well.
  */
-static void note_rewritten(struct rewritten *out, const struct gguf_tensor *tensor, bool embedding,
-                           bool expert, bool amx)
+static void note_rewritten(struct rewritten *out, const struct gguf_tensor *tensor, bool embedding, bool amx)
 {
 	const struct type_info *type = tensor->type;
 	bool tiled = amx && type->tiled && tensor->dimensions == 2 && tensor->extent[1] % 32 == 0;
@@ -269,8 +268,6 @@ static void note_rewritten(struct rewritten *out, const struct gguf_tensor *tens
 	}
 	out->bytes = bounded_sum(out->bytes, bytes);
 	out->added_bytes = bounded_sum(out->added_bytes, added);
-	if (expert)
-		out->expert_bytes = bounded_sum(out->expert_bytes, bytes);
 	out->largest_bytes = larger(out->largest_bytes, bytes);
 }
 
@@ -291,8 +288,9 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 			bounded_sum(sums->type_bytes[tensor->type->id], tensor->bytes);
 	bool in_layer = split_layer_name(tensor->name, &layer, &part);
 	bool expert = in_layer && is_expert(part);
-	note_rewritten(&sums->rewritten[0], tensor, embedding, expert, false);
-	note_rewritten(&sums->rewritten[1], tensor, embedding, expert, true);
+	note_rewritten(&sums->rewritten[0], tensor, embedding, false);
+	note_rewritten(&sums->rewritten[1], tensor, embedding, true);
+	sums->stacked_tiles |= !expert && tensor->dimensions == 3 && tensor->type->tiled;
 	if (embedding) {
 		sums->token_embd_bytes = tensor->bytes;
 		if (tensor->dimensions == 2) {

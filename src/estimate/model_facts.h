@@ -33,7 +33,6 @@ struct layer_values {
 struct rewritten {
 	int64_t bytes;           /* in that form */
 	int64_t added_bytes;     /* of that, more than in the file */
-	int64_t expert_bytes;    /* of experts, in that form */
 	int64_t largest_bytes;
 	int64_t embedding_bytes; /* a tied embedding's second copy, in that form; 0 = needs none */
 };
@@ -47,6 +46,7 @@ struct tensor_sums {
 	int64_t expert_bytes[LAYERS_MOST]; /* part of layer_bytes */
 	struct rewritten rewritten[2];     /* without AMX, and with it */
 	int64_t largest_expert_bytes;
+	bool stacked_tiles;                /* a stack of matrices, no experts, of a type that AMX tiles are made of */
 	int64_t largest_bytes;
 	int64_t type_bytes[64];            /* by type id; vectors, which stay F32, left out */
 	int64_t elements;

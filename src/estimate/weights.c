@@ -48,6 +48,23 @@ static int64_t device_weights(const struct model_facts *facts, const struct plac
 }
 
 /*
+ * Where the engine must not rewrite a matrix (--no-repack).
+ *
+ * Mapped experts: --cpu-moe names the CPU, and what lies there is rewritten all the same, into plain memory, every
+ * expert of it (llama_model_loader asks the same list of buffer types). And with AMX the products of a stack of
+ * matrices (latent attention: attn_k_b, attn_v_b) find no backend, which ends the engine with a failed assertion.
+ */
+static bool stays_plain(const struct model_facts *facts, const struct estimate_params *params,
+                        const struct placement *placement)
+{
+	if (params->repack != REPACK_AUTO)
+		return params->repack == REPACK_OFF;
+	if (params->experts_resident_bytes > 0)
+		return true;
+	return params->amx && facts->tensors.stacked_tiles && !placement_any(facts, placement);
+}
+
+/*
  * On the host. Mapped, the file counts whole and the matrices that the CPU
  * backend rewrites (ggml-cpu/repack.cpp) count again; read into buffers, each
  * lies there once. A tied embedding of such a type is needed in both forms.
@@ -58,46 +75,41 @@ static int64_t device_weights(const struct model_facts *facts, const struct plac
  */
 enum { KEPT_BLOCK_MOST = 32 * 1024 * 1024 };
 
+static void add_rewritten(const struct model_facts *facts, const struct estimate_params *params, struct weights *out)
+{
+	const struct rewritten *rewritten = &facts->tensors.rewritten[params->amx];
+	bool mapped = params->load == LOAD_MMAP;
+
+	out->host_bytes = bounded_sum(out->host_bytes, mapped ? rewritten->bytes : rewritten->added_bytes);
+	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
+		out->host_bytes = bounded_sum(out->host_bytes, rewritten->embedding_bytes);
+	if (mapped)
+		return;
+	out->passing_bytes = rewritten->largest_bytes;
+	if (!params->launched)
+		out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
+}
+
 void weights_of(const struct model_facts *facts, const struct estimate_params *params,
                 const struct placement *placement, struct weights *out)
 {
 	const struct tensor_sums *sums = &facts->tensors;
-	bool repack = params->repack != REPACK_OFF && !placement_any(facts, placement);
-	bool mapped = params->load == LOAD_MMAP;
-	const struct rewritten *rewritten = &sums->rewritten[params->amx];
+	bool on_device = placement_any(facts, placement);
 
-	*out = (struct weights){ 0 };
+	*out = (struct weights){ .plain = stays_plain(facts, params, placement) };
+	/* Experts that are rewritten are nobody's pages of a file: all of them are kept. */
+	bool part = params->experts_resident_bytes > 0 && out->plain;
 	for (uint32_t i = 0; i < LAYERS_MOST; i++)
 		out->expert_bytes = bounded_sum(out->expert_bytes, sums->expert_bytes[i]);
-	out->resident_bytes = out->expert_bytes;
-	if (params->experts_resident_bytes > 0)
-		out->resident_bytes = smaller(out->expert_bytes, params->experts_resident_bytes);
+	out->resident_bytes = part ? smaller(out->expert_bytes, params->experts_resident_bytes) : out->expert_bytes;
 	int64_t left_out = out->expert_bytes - out->resident_bytes;
-	if (placement_any(facts, placement)) {
+	out->host_bytes = sums->all_bytes;
+	if (on_device) {
 		out->device_bytes = device_weights(facts, placement);
-		int64_t kept = sums->all_bytes - out->device_bytes;
-		out->host_bytes = larger(kept, sums->token_embd_bytes) - left_out;
-		out->mapped_bytes = params->experts_resident_bytes > 0 ? out->host_bytes : 0;
-		return;
+		out->host_bytes = larger(sums->all_bytes - out->device_bytes, sums->token_embd_bytes);
 	}
-	out->host_bytes = sums->all_bytes - left_out;
-	out->mapped_bytes = params->experts_resident_bytes > 0 ? out->host_bytes : 0;
-	if (!repack)
-		return;
-	if (params->experts_resident_bytes > 0) {
-		/* Experts stay as they are in the file; the rest is rewritten, and its pages of the file are not used again. */
-		int64_t rewritten_here = rewritten->bytes - rewritten->expert_bytes;
-		out->mapped_bytes -= rewritten_here - rewritten->added_bytes;
-		out->host_bytes = bounded_sum(out->host_bytes, rewritten->added_bytes);
-		mapped = false;
-	} else {
-		out->host_bytes = bounded_sum(out->host_bytes, mapped ? rewritten->bytes : rewritten->added_bytes);
-	}
-	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
-		out->host_bytes = bounded_sum(out->host_bytes, rewritten->embedding_bytes);
-	if (params->load != LOAD_MMAP) {
-		out->passing_bytes = rewritten->largest_bytes;
-		if (!params->launched)
-			out->kept_bytes = smaller(rewritten->largest_bytes, KEPT_BLOCK_MOST);
-	}
+	out->host_bytes -= left_out;
+	out->mapped_bytes = part ? out->host_bytes : 0;
+	if (!out->plain && !on_device)
+		add_rewritten(facts, params, out);
 }

@@ -42,6 +42,11 @@ def test_a_part_of_the_experts_is_counted_and_the_slow_down_told(start, mixture)
     with open(f"/proc/{pid}/cmdline") as line:
         words = line.read().split("\0")
     assert "--cpu-moe" in words and words[words.index("-lm") + 1] == "mmap" and "--no-warmup" in words
+    # None of them is rewritten into plain memory, which nobody could take back.
+    with open(f"/proc/{pid}/status") as status:
+        anonymous = next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+    row = models(daemon)["part"]
+    assert anonymous < row["estimate_bytes"] - experts["resident_bytes"], (anonymous, row)
     with open(f"/proc/{pid}/maps") as maps:
         assert str(mixture) in maps.read()
     # However much of the file lies in memory: what is beyond can be taken away, and is nobody's use.

@@ -119,10 +119,8 @@ FAMILIES = ["llama", "moe", "window", "latent", "recurrent", "hybrid", "delta"]
 
 def pair(family, **more):
     """The same model twice: with KV that follows use, and with all of it reserved."""
-    # Where the processor has AMX, this engine's form of the latent family's matrices ends it: an error of its own.
-    words = ("--no-repack " if family == "latent" else "") + more.pop("args", "")
     file = f"random-{family}.gguf"
-    return {f"{family}-{kv}": real(file, context=8192, slots=1, kv=kv, args=words, **more) for kv in ("lazy", "fixed")}
+    return {f"{family}-{kv}": real(file, context=8192, slots=1, kv=kv, **more) for kv in ("lazy", "fixed")}
 
 
 def told(daemon, name, prompt, tokens=12):

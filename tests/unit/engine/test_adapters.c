@@ -133,12 +133,18 @@ static void a_card_gets_as_many_layers_as_fit(void **state)
 
 static void experts_are_mapped_where_a_part_is_kept(void **state)
 {
+	const struct launch_request plain = { .slots = 1, .context_tokens = 512, .endpoint = &unix_endpoint,
+		                              .tuning = { .plain = true } };
 	(void)state;
+
 	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, experts: {resident: 2GiB}}}\n",
-	               &(struct launch_request){ .slots = 1, .context_tokens = 512, .endpoint = &unix_endpoint },
+	               &plain,
 	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
-	               "--cache-ram 0 -ctxcp 3 -lm mmap --cpu-moe --no-warmup --sse-ping-interval 1 --no-webui --slots "
-	               "--metrics -lv 4");
+	               "--cache-ram 0 -ctxcp 3 -lm mmap --cpu-moe --no-warmup --no-repack --sse-ping-interval 1 --no-webui "
+	               "--slots --metrics -lv 4");
+	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, args: \"--repack\"}}\n", &plain,
+	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 --repack");
 }
 
 static void a_command_is_told_where_to_listen(void **state)

@@ -220,16 +220,17 @@ static void nobody_splits_what_somebody_placed(void **state)
 
 static void the_start_follows_the_estimate(void **state)
 {
-	const struct estimate split = { .layers = 32, .host_layers = 10, .ubatch = 128 }, whole = { .layers = 32 };
+	const struct estimate split = { .layers = 32, .host_layers = 10, .ubatch = 128 };
+	const struct estimate whole = { .layers = 32, .plain_weights = true };
 	struct launch_tuning tuning;
 	(void)state;
 
 	engine_tuning(&split, &tuning);
-	assert_true(tuning.split);
+	assert_true(tuning.split && !tuning.plain);
 	assert_int_equal(tuning.gpu_layers, 23);
 	assert_int_equal(tuning.ubatch, 128);
 	engine_tuning(&whole, &tuning);
-	assert_false(tuning.split);
+	assert_true(!tuning.split && tuning.plain);
 }
 
 int main(void)

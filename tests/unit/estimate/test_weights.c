@@ -43,7 +43,7 @@ static void a_processor_with_tiles_keeps_matrices_larger(void **state)
 	buf_release(&file);
 }
 
-/* Mapped experts: what is kept of them counts, the rest as it is in the file or rewritten, and what a token misses. */
+/* Mapped experts: what is kept of them counts, the rest as it is in the file, and what a token misses. */
 static void experts_count_as_far_as_they_are_kept(void **state)
 {
 	static const uint64_t up[] = { 64, 128, 8 };
@@ -75,8 +75,9 @@ static void experts_count_as_far_as_they_are_kept(void **state)
 	params.experts_resident_bytes = expert_bytes / 4;
 	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
 	assert_int_equal(part.host.weights_bytes, all.host.weights_bytes - expert_bytes / 4 * 3);
-	/* The key matrix is rewritten and its pages of the file are not used again. */
-	assert_int_equal(part.experts.mapped_bytes, embedding_bytes + expert_bytes / 4);
+	/* What were rewritten would be plain memory, which nobody can take back: the key matrix is not either. */
+	assert_true(part.plain_weights && !all.plain_weights);
+	assert_int_equal(part.experts.mapped_bytes, part.host.weights_bytes);
 	assert_int_equal(part.experts.active_bytes, expert_bytes / 4); /* 2 of 8 */
 	assert_int_equal(part.experts.missed_bytes, expert_bytes / 4 / 4 * 3);
 
@@ -85,10 +86,52 @@ static void experts_count_as_far_as_they_are_kept(void **state)
 	assert_true(estimate_bound_bytes(&part) < part.upper_bytes + (20 << 20));
 	assert_int_equal(estimate_bound_bytes(&all), 0);
 
+	/* Who has them rewritten all the same keeps all of them. */
+	params.repack = REPACK_ON;
+	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
+	assert_int_equal(part.experts.mapped_bytes, 0);
+	assert_int_equal(part.experts.resident_bytes, expert_bytes);
+	assert_int_equal(part.host.weights_bytes, all.host.weights_bytes + key_bytes + expert_bytes);
+
+	params.repack = REPACK_AUTO;
 	params.experts_resident_bytes = 10 * expert_bytes;
 	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
 	assert_int_equal(part.experts.resident_bytes, expert_bytes);
 	assert_int_equal(part.experts.missed_bytes, 0);
+	buf_release(&file);
+}
+
+/* Latent attention multiplies stacks of matrices: an engine that puts them into tiles ends with a failed assertion. */
+static void a_stack_of_matrices_is_not_put_into_tiles(void **state)
+{
+	static const uint64_t stack[] = { 64, 32, 4 };
+	struct buf file = BUF_INIT;
+	struct estimate_params params;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 2, ENTRIES);
+	put_llama_entries(&file);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	put_tensor(&file, "blk.0.attn_k_b.weight", 3, stack, 8, 64 * 256 * 4);
+	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+	struct byte_source source = { &memory, memory_read, memory.size };
+	estimate_defaults(&params);
+	params.load = LOAD_NONE;
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	assert_false(out.plain_weights);
+	params.amx = true;
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	assert_true(out.plain_weights);
+	assert_int_equal(out.host.weights_bytes, 64 * 256 * 4 + 64 * 32 * 4 / 32 * 34);
+	params.gpu_layers = -1; /* on a device there are no tiles */
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	assert_false(out.plain_weights);
+	params.gpu_layers = 0;
+	params.repack = REPACK_ON;
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	assert_false(out.plain_weights);
 	buf_release(&file);
 }
 
@@ -97,6 +140,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
 		cmocka_unit_test(experts_count_as_far_as_they_are_kept),
+		cmocka_unit_test(a_stack_of_matrices_is_not_put_into_tiles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
