@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/inside.h"
+#include "api/outcome.h"
 #include "base/alloc.h"
 #include "http/path_near.h"
 #include "http/url.h"
@@ -242,11 +243,11 @@ void api_on_request_end(struct api *api, const struct exchange_end *end)
 	if (id_is_none(end->ticket) && end->model == MODEL_NONE) {
 		/* Refused before it named a model that there is: the gateway counts those, by status. */
 		if (end->fail)
-			metrics_count(&api->metrics, end->model, end->fail);
+			metrics_count(&api->metrics, end->model, outcome_of(end));
 		return;
 	}
 	keep_request(api, past_add_request(&api->past, end));
-	metrics_count(&api->metrics, end->model, end->fail);
+	metrics_count(&api->metrics, end->model, outcome_of(end));
 	histogram_add(&api->metrics.duration, end->ended_at_us - end->arrived_at_us);
 	count_speed(api, end);
 	if (end->dispatched_at_us)

@@ -206,10 +206,10 @@ static void put_models(struct page *page)
 
 static void put_outcome_row(struct page *page, uint32_t row, const char *model)
 {
-	for (uint32_t fail = 0; fail < FAIL_COUNT; fail++) {
-		uint64_t count = page->api->metrics.outcome[row][fail];
+	for (uint32_t outcome = 0; outcome < OUTCOME_COUNT; outcome++) {
+		uint64_t count = page->api->metrics.outcome[row][outcome];
 		const struct label labels[] = { { "model", model },
-			                        { "outcome", fail ? fail_name(fail) : "ok" },
+			                        { "outcome", outcome_name(outcome) },
 			                        { 0 } };
 		if (count)
 			metric_int(&page->out, "cotenant_requests_total", labels, (int64_t)count);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "api/inside.h"
+#include "api/outcome.h"
 #include "base/units.h"
 
 /*
@@ -75,8 +76,8 @@ void keep_request(struct api *api, const struct past_request *row)
 	                .key_name = row->key_name,
 	                .path = row->path,
 	                .priority = priority_name(end->priority),
-	                .outcome = end->fail == FAIL_NONE ? "ok" : fail_name(end->fail),
-	                .status = end->status,
+	                .outcome = outcome_name(outcome_of(end)),
+	                .status = outcome_status(end),
 	                .wait_ms = since_ms(waited_until_us, end->arrived_at_us),
 	                .load_ms = row->load_us / US_PER_MS,
 	                .first_byte_ms = since_ms(end->first_byte_at_us, end->arrived_at_us),

@@ -56,12 +56,12 @@ void histogram_add(struct histogram *histogram, int64_t us)
 	histogram->sum_us += us;
 }
 
-void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail)
+void metrics_count(struct metrics *metrics, uint32_t model, uint32_t outcome)
 {
 	uint32_t row = model < metrics->models ? model : metrics->models;
 
-	if (fail < FAIL_COUNT)
-		metrics->outcome[row][fail]++;
+	if (outcome < OUTCOME_COUNT)
+		metrics->outcome[row][outcome]++;
 }
 
 void metrics_begun(struct metrics *metrics, uint32_t model, int64_t us, int64_t target_us)

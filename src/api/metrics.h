@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "api/outcome.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "core/fail.h"
@@ -32,7 +33,7 @@ struct metrics {
 	struct histogram first_byte; /* arrival to the engine's first byte */
 	struct histogram duration;   /* arrival to end */
 	struct histogram step;       /* one arbiter step */
-	uint64_t (*outcome)[FAIL_COUNT]; /* by model, the last row for requests of none */
+	uint64_t (*outcome)[OUTCOME_COUNT]; /* by model, the last row for requests of none */
 	uint64_t endings[CAUSE_COUNT]; /* of engines that nobody told to end */
 	double *tokens_per_s;        /* by model: of its last answers; 0 = unknown */
 	uint64_t *begun, *begun_late; /* by model: answers with a first byte under its set's target, and past it */
@@ -43,7 +44,7 @@ void metrics_init(struct metrics *metrics, uint32_t models);
 void metrics_release(struct metrics *metrics);
 void histogram_add(struct histogram *histogram, int64_t us);
 /* `model` beyond the table counts as none. */
-void metrics_count(struct metrics *metrics, uint32_t model, enum fail fail);
+void metrics_count(struct metrics *metrics, uint32_t model, uint32_t outcome);
 
 /* Its first byte came after so long; its set wants it within `target_us`. */
 void metrics_begun(struct metrics *metrics, uint32_t model, int64_t us, int64_t target_us);

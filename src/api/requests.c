@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "api/inside.h"
+#include "api/outcome.h"
 #include "api/wait.h"
 #include "base/units.h"
 
@@ -143,6 +144,7 @@ static json_t *ended_json(const struct seen *seen, const struct past_request *ro
 {
 	const struct api *api = seen->api;
 	const struct exchange_end *end = &row->end;
+	uint32_t outcome = outcome_of(end);
 	struct buf text = BUF_INIT;
 	char time[UNITS_TEXT];
 
@@ -150,12 +152,12 @@ static json_t *ended_json(const struct seen *seen, const struct past_request *ro
 	                           row->side_name[0] ? row->side_name : NULL, row->key_name, row->path,
 	                           end->decision);
 	buf_printf(&text, "ended after %s: %s", units_duration(time, end->ended_at_us - end->arrived_at_us),
-	           end->fail ? fail_name(end->fail) : "answered");
+	           outcome == OUTCOME_OK ? "answered" : outcome_name(outcome));
 	put_wait(seen, end->sequence, end->model, end->arrived_at_us,
 	         end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us, &text);
 	json_object_set_new(json, "state", json_string("ended"));
-	json_object_set_new(json, "outcome", json_string(end->fail ? fail_name(end->fail) : "ok"));
-	json_object_set_new(json, "status", json_integer(end->status));
+	json_object_set_new(json, "outcome", json_string(outcome_name(outcome)));
+	json_object_set_new(json, "status", json_integer(outcome_status(end)));
 	json_object_set_new(json, "arrived_at_ms", json_integer(api_epoch_ms(api, end->arrived_at_us)));
 	add_ms(json, "wait_ms", end->arrived_at_us,
 	       end->dispatched_at_us ? end->dispatched_at_us : end->ended_at_us);

@@ -106,15 +106,9 @@ static const struct cli_verb *find_verb(const char *name)
 static const char *nearest_verb(const char *name)
 {
 	const char *best = NULL;
-	unsigned best_distance = 3;
 
-	EACH_VERB(verb, g) {
-		unsigned distance = str_distance(str_from(name), str_from((*verb)->name));
-		if (distance < best_distance) {
-			best = (*verb)->name;
-			best_distance = distance;
-		}
-	}
+	EACH_VERB(verb, g)
+		best = str_nearer(str_from(name), best, (*verb)->name);
 	return best;
 }
 

@@ -139,18 +139,12 @@ static void to_getopt(const struct cli_option *const *options, int count, struct
 static const char *nearest_option(const struct cli_option *const *options, int count, const char *word)
 {
 	const char *best = NULL;
-	unsigned best_distance = 3;
 
 	while (*word == '-')
 		word++;
 	struct str rest, name = str_cut(str_from(word), '=', &rest);
-	for (int i = 0; i < count; i++) {
-		unsigned distance = str_distance(name, str_from(options[i]->name));
-		if (distance < best_distance) {
-			best = options[i]->name;
-			best_distance = distance;
-		}
-	}
+	for (int i = 0; i < count; i++)
+		best = str_nearer(name, best, options[i]->name);
 	return best;
 }
 

@@ -113,7 +113,7 @@ static void print_past_requests(const json_t *rows)
 		table_add(&table, "%s", json_text(row, "outcome"));
 		table_add_count(&table, json_int(row, "status"));
 		for (size_t k = 0; k < 4; k++)
-			table_add(&table, "%s", units_duration(text, json_int(row, times[k]) * US_PER_MS));
+			table_add_ms(&table, json_int(row, times[k]));
 		table_add(&table, "%s", json_text(row, "path"));
 	}
 	table_end(&table, &out);
@@ -137,7 +137,7 @@ static void print_past_observations(const json_t *rows)
 		table_add_size(&table, json_int(row, "estimate_bytes"));
 		table_add_size(&table, json_int(row, "measured_base_bytes"));
 		table_add_size(&table, json_int(row, "measured_peak_bytes"));
-		table_add(&table, "%s", units_duration(text, json_int(row, "load_ms") * US_PER_MS));
+		table_add_ms(&table, json_int(row, "load_ms"));
 	}
 	table_end(&table, &out);
 	fputs(buf_cstr(&out), stdout);

@@ -53,6 +53,13 @@ void table_add_count(struct table *table, int64_t count)
 		table_add(table, "-");
 }
 
+void table_add_ms(struct table *table, int64_t ms)
+{
+	char text[UNITS_TEXT];
+
+	table_add(table, "%s", ms ? units_duration(text, ms * US_PER_MS) : "-");
+}
+
 /* Places on the screen: bytes that do not continue a UTF-8 sequence. */
 static int width_of(const char *text)
 {

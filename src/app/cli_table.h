@@ -27,6 +27,7 @@ void table_begin(struct table *table, const char *const *titles);
 void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_add_size(struct table *table, int64_t bytes);  /* "4.20 GiB"; "-" for 0 */
 void table_add_count(struct table *table, int64_t count); /* "-" for 0 */
+void table_add_ms(struct table *table, int64_t ms);       /* "4.2 s"; "-" for 0 */
 /* Print to `out` and release; a table without rows prints nothing. */
 void table_end(struct table *table, struct buf *out);
 

@@ -1,5 +1,6 @@
 #include "base/str.h"
 
+#include <limits.h>
 #include <string.h>
 
 static char lower(char c)
@@ -121,4 +122,36 @@ unsigned str_distance(struct str a, struct str b)
 		}
 	}
 	return rows[a_length % 3][b_length];
+}
+
+/* ASCII case ignored, as str_distance() does. */
+static bool holds(struct str whole, struct str part)
+{
+	for (size_t i = 0; i + part.length <= whole.length; i++)
+		if (str_equal_nocase((struct str){ whole.data + i, part.length }, part))
+			return true;
+	return false;
+}
+
+enum { BEGINNING_MIN = 2, PART_MIN = 3 };
+
+unsigned str_mistakes(struct str name, struct str candidate)
+{
+	bool is_shorter = name.length < candidate.length;
+	struct str shorter = is_shorter ? name : candidate, longer = is_shorter ? candidate : name;
+	unsigned most = 1 + (unsigned)(shorter.length / 5), distance = str_distance(name, candidate);
+
+	if (distance <= most && distance < shorter.length)
+		return distance;
+	bool begins = shorter.length >= BEGINNING_MIN && str_distance(shorter, (struct str){ longer.data, shorter.length }) == 0;
+	return begins || (shorter.length >= PART_MIN && holds(longer, shorter)) ? most : UINT_MAX;
+}
+
+const char *str_nearer(struct str name, const char *best, const char *candidate)
+{
+	unsigned of_candidate = str_mistakes(name, str_from(candidate));
+
+	if (of_candidate == UINT_MAX || (best && str_mistakes(name, str_from(best)) <= of_candidate))
+		return best;
+	return candidate;
 }

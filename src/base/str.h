@@ -84,4 +84,13 @@ bool str_copy(char *out, size_t out_bytes, struct str a);
  */
 unsigned str_distance(struct str a, struct str b);
 
+/*
+ * The nearer of two names that may have been meant by `name`: `best` (NULL: none yet) or
+ * `candidate`. A name is near with one mistake and one more for every five bytes of the
+ * shorter, or where one begins with the other (of two bytes or more) or holds it (three): a name that nobody would take for the other helps nobody.
+ */
+const char *str_nearer(struct str name, const char *best, const char *candidate);
+/* By how much; UINT_MAX: not near at all. */
+unsigned str_mistakes(struct str name, struct str candidate);
+
 #endif

@@ -26,24 +26,13 @@ static const struct conf_named_engine *find_engine(const struct conf *conf, cons
 
 static const char *nearest_engine(const struct conf *conf, const char *name)
 {
-	const char *nearest = "llama-server or command";
-	unsigned best = 5;
+	const char *nearest = NULL;
 
-	for (const struct choice *kind = schema_engine_kinds; kind->name; kind++) {
-		unsigned distance = str_distance(str_from(name), str_from(kind->name));
-		if (distance < best) {
-			best = distance;
-			nearest = kind->name;
-		}
-	}
-	for (size_t i = 0; i < conf->engine_count; i++) {
-		unsigned distance = str_distance(str_from(name), str_from(conf->engines[i].name));
-		if (distance < best) {
-			best = distance;
-			nearest = conf->engines[i].name;
-		}
-	}
-	return nearest;
+	for (const struct choice *kind = schema_engine_kinds; kind->name; kind++)
+		nearest = str_nearer(str_from(name), nearest, kind->name);
+	for (size_t i = 0; i < conf->engine_count; i++)
+		nearest = str_nearer(str_from(name), nearest, conf->engines[i].name);
+	return nearest ? nearest : "llama-server or command";
 }
 
 /* The first bytes of a file tell, where its name does not. False: not there, or no file. */

@@ -99,19 +99,18 @@ static void refuse_unknown(const struct conf *conf, struct problems *problems, s
                            const char *where, const char *name)
 {
 	const char *nearest = NULL;
-	unsigned best = UINT32_MAX;
 	char shown[EXCERPT];
 
 	/* Past what is told, a nearest name is only time. */
-	for (size_t i = 0; i < conf->model_count && problems->count < PROBLEMS_MAX; i++) {
-		unsigned distance = str_distance(str_from(name), str_from(conf->models[i].name));
-		if (distance < best) {
-			best = distance;
-			nearest = conf->models[i].name;
-		}
-	}
-	problem_error(problems, at, "%s: no model '%s'; try: %s", where,
-	              excerpt(shown, str_from(name)), nearest ? nearest : "a name under models");
+	for (size_t i = 0; i < conf->model_count && problems->count < PROBLEMS_MAX; i++)
+		nearest = str_nearer(str_from(name), nearest, conf->models[i].name);
+	excerpt(shown, str_from(name));
+	if (nearest || conf->model_count == 0)
+		problem_error(problems, at, "%s: no model '%s'; try: %s", where, shown,
+		              nearest ? nearest : "a name under models");
+	else
+		problem_error(problems, at, "%s: no model '%s'; try: a name under models, such as %s", where, shown,
+		              conf->models[0].name);
 }
 
 /* Where the i-th text of a list stands, which may be a single text. */

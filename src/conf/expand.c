@@ -18,16 +18,10 @@ static bool refuse_unknown(struct binder *binder, struct place at, struct str na
 {
 	const struct conf_pairs *macros = &binder->conf->macros;
 	const char *nearest = NULL;
-	unsigned best = 4;
 	char shown[EXCERPT];
 
-	for (size_t i = 0; i < macros->count; i++) {
-		unsigned distance = str_distance(name, str_from(macros->items[i].name));
-		if (distance < best) {
-			best = distance;
-			nearest = macros->items[i].name;
-		}
-	}
+	for (size_t i = 0; i < macros->count; i++)
+		nearest = str_nearer(name, nearest, macros->items[i].name);
 	excerpt(shown, name);
 	if (rule_is_late(name) && !late)
 		problem_error(binder->problems, at,

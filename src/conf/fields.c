@@ -15,16 +15,10 @@ const struct field *schema_field(const struct section *section, struct str key)
 
 const char *schema_nearest(const struct section *section, struct str key)
 {
-	unsigned best = key.length <= 4 ? 2 : key.length <= 8 ? 3 : 4; /* one more than is near */
 	const char *nearest = NULL;
 
-	FIELDS_EACH (field, section) {
-		unsigned distance = str_distance(key, str_from(field->key));
-		if (distance < best) {
-			best = distance;
-			nearest = field->key;
-		}
-	}
+	FIELDS_EACH (field, section)
+		nearest = str_nearer(key, nearest, field->key);
 	return nearest;
 }
 

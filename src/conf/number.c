@@ -160,10 +160,8 @@ bool number_choice(struct binder *binder, const struct field *field, const struc
 {
 	struct buf list = BUF_INIT;
 	const char *nearest = NULL;
-	unsigned best = 4;
 
 	for (const struct choice *choice = field->choices; choice->name; choice++) {
-		unsigned distance = str_distance(str_from(text), str_from(choice->name));
 		if (strcmp(text, choice->name) == 0) {
 			if (out)
 				*out = choice->value;
@@ -174,10 +172,7 @@ bool number_choice(struct binder *binder, const struct field *field, const struc
 			buf_release(&list);
 			return !choice->unbuilt;
 		}
-		if (distance < best) {
-			best = distance;
-			nearest = choice->name;
-		}
+		nearest = str_nearer(str_from(text), nearest, choice->name);
 		buf_printf(&list, "%s%s", buf_length(&list) ? ", " : "one of ", choice->name);
 	}
 	refuse(binder, node, "is no choice here", nearest ? nearest : buf_cstr(&list));

@@ -1,3 +1,4 @@
+#include <limits.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -85,11 +86,13 @@ struct near_name {
 	unsigned distance;
 };
 
-/* Keep the nearest, first come first where they are as near. */
+/* Keep the nearest of what is near at all, first come first where they are as near. */
 static void consider(struct near_name best[NEAR_MAX], struct str name, const char *candidate)
 {
-	struct near_name moved = { candidate, str_distance(name, str_from(candidate)) };
+	struct near_name moved = { candidate, str_mistakes(name, str_from(candidate)) };
 
+	if (moved.distance == UINT_MAX)
+		return;
 	for (size_t i = 0; i < NEAR_MAX; i++) {
 		if (best[i].name && best[i].distance <= moved.distance)
 			continue;

@@ -40,8 +40,8 @@ struct store_request {
 	const char *key_name;   /* "" = none; never the key */
 	const char *path;
 	const char *priority;
-	const char *outcome;    /* "ok" or a fail_name() */
-	int64_t status;         /* HTTP status that was sent, 0 = none */
+	const char *outcome;    /* an outcome_name() of api/outcome.h */
+	int64_t status;         /* HTTP status that was sent, or that its end has */
 	int64_t wait_ms, load_ms, first_byte_ms, total_ms;
 	int64_t bytes_in, bytes_out, tokens_in, tokens_out;
 };

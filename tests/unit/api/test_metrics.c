@@ -57,7 +57,7 @@ static void outcomes_are_counted_by_model_and_strangers_together(void **state)
 	metrics_count(&metrics, 1, FAIL_NONE);
 	metrics_count(&metrics, 2, FAIL_UNKNOWN_MODEL);
 	metrics_count(&metrics, UINT32_MAX, FAIL_UNKNOWN_MODEL);
-	metrics_count(&metrics, 0, FAIL_COUNT);
+	metrics_count(&metrics, 0, OUTCOME_COUNT);
 	assert_int_equal(metrics.outcome[1][FAIL_NONE], 1);
 	assert_int_equal(metrics.outcome[2][FAIL_UNKNOWN_MODEL], 2);
 	metrics_release(&metrics);

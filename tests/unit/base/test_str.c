@@ -28,6 +28,28 @@ static void numbers_are_whole_and_bounded(void **state)
 	assert_false(str_to_u64(STR("1 "), &value));
 }
 
+static void only_what_may_have_been_meant_is_near(void **state)
+{
+	static const struct {
+		const char *name, *candidate;
+		bool near;
+	} cases[] = {
+		{ "chta", "chat", true },      { "chat", "code", false },    { "xyzzyqq", "chat", false },
+		{ "fa", "fb", true },          { "a", "b", false },          { "", "fa", false },
+		{ "gpt-4o", "gpt-4o-mini", true }, { "org/qwen2.5", "Qwen2.5", true }, { "gpt-4o", "chat", false },
+		{ "qwen2.5-7b-instrcut", "qwen2.5-7b-instruct", true },
+		{ "qwen2.5-7b-instruct", "gemma-2-9b-it", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *found = str_nearer(str_from(cases[i].name), NULL, cases[i].candidate);
+		assert_true((found != NULL) == cases[i].near);
+	}
+	assert_string_equal(str_nearer(STR("caht"), "that", "chat"), "chat");
+	assert_string_equal(str_nearer(STR("chat"), "chat", "that"), "chat");
+}
+
 static void distance_counts_edits(void **state)
 {
 	(void)state;
@@ -56,6 +78,7 @@ int main(void)
 		cmocka_unit_test(cut_leaves_the_rest),
 		cmocka_unit_test(numbers_are_whole_and_bounded),
 		cmocka_unit_test(distance_counts_edits),
+		cmocka_unit_test(only_what_may_have_been_meant_is_near),
 		cmocka_unit_test(copy_says_when_it_cut),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

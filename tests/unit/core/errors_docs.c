@@ -77,6 +77,9 @@ static void print(struct buf *out)
 	           "The name is the label `outcome` of `cotenant_requests_total`, and `outcome` in history. Where the\n"
 	           "arbiter knows a better time, Retry-After is that.\n\n");
 	put_fails(out);
+	buf_printf(out, "\nWhere none of these happened the outcome is `ok`, or by the status that was sent: `refused`\n"
+	                "(by us, for what stands in the next table), `engine_refused` and `engine_error` (the engine's\n"
+	                "own 4xx and 5xx).\n");
 	buf_printf(out, "\n## What is refused before\n\n| status | `error.code` | meaning |\n|---|---|---|\n");
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
 		buf_printf(out, "| %d | `%s` | %s |\n", refusals[i].status, refusals[i].code,
