@@ -129,7 +129,7 @@ static void no_endpoint(struct call *call, struct str path)
 void api_handle(struct api *api, struct call *call)
 {
 	struct str path = call_path(call), method = call_method(call), name = { NULL, 0 };
-	char allowed[64] = "", message[128];
+	char methods[64] = "";
 
 	/* HEAD is GET whose body the gateway leaves out. */
 	if (str_is(method, "HEAD"))
@@ -141,17 +141,14 @@ void api_handle(struct api *api, struct call *call)
 			run_route(api, call, &routes[i], name);
 			return;
 		}
-		size_t length = strlen(allowed);
-		snprintf(allowed + length, sizeof(allowed) - length, "%s%s", length ? ", " : "",
+		size_t length = strlen(methods);
+		snprintf(methods + length, sizeof(methods) - length, "%s%s", length ? ", " : "",
 		         routes[i].method);
 	}
-	if (!allowed[0]) {
+	if (methods[0])
+		call_methods(call, methods);
+	else
 		no_endpoint(call, path);
-		return;
-	}
-	snprintf(message, sizeof(message), "this endpoint takes %s", allowed);
-	call_answer_header(call, "Allow", allowed);
-	call_error(call, 405, "method_not_allowed", message, NULL);
 }
 
 /* ---- life ---- */

@@ -33,7 +33,7 @@ static bool refuse_page(struct call *call)
 	bool reads = str_is(call_method(call), "GET") || str_is(call_method(call), "HEAD");
 
 	if (str_is(call_method(call), "HEAD")) {
-		call_error(call, 405, "method_not_allowed", "this endpoint takes GET and POST", NULL);
+		call_methods(call, "POST, GET"); /* in this order it says nothing of HEAD */
 		return true;
 	}
 	if (!reads || call_header(call, "Origin").length == 0)

@@ -5,11 +5,9 @@
 
 uint32_t outcome_of(const struct exchange_end *end)
 {
-	bool is_engines = end->dispatched_at_us || end->first_byte_at_us;
-
 	if (end->fail || end->status < 400)
 		return end->fail;
-	if (!is_engines)
+	if (!end->dispatched_at_us)
 		return OUTCOME_REFUSED;
 	return end->status < 500 ? OUTCOME_ENGINE_REFUSED : OUTCOME_ENGINE_ERROR;
 }

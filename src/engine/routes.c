@@ -78,15 +78,27 @@ bool route_is_work_somewhere(struct str method, struct str path)
 	return false;
 }
 
-bool route_methods(const struct conf_model *model, struct str path, char out[ROUTE_METHODS_TEXT])
+static const char *const methods[] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+enum { METHODS = sizeof(methods) / sizeof(methods[0]) };
+
+uint32_t route_methods(const struct conf_model *model, struct str path)
 {
-	static const char *const methods[] = { "GET", "POST", "PUT", "PATCH", "DELETE" };
+	uint32_t set = 0;
+
+	for (uint32_t i = 0; i < METHODS; i++)
+		if (!route_find(model, str_from(methods[i]), path).unknown)
+			set |= 1u << i;
+	return set;
+}
+
+const char *route_methods_text(char out[ROUTE_METHODS_TEXT], uint32_t set)
+{
 	size_t length = 0;
 
 	out[0] = '\0';
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (!route_find(model, str_from(methods[i]), path).unknown)
+	for (uint32_t i = 0; i < METHODS; i++)
+		if (set & 1u << i)
 			length += (size_t)snprintf(out + length, ROUTE_METHODS_TEXT - length, "%s%s",
 			                           length ? ", " : "", methods[i]);
-	return length > 0;
+	return out;
 }

@@ -68,8 +68,10 @@ bool route_is_background(const struct conf_model *model, struct str method, stru
 /* Does the adapter of any kind of engine have this as work? A plain command's does not count: it has everything. */
 bool route_is_work_somewhere(struct str method, struct str path);
 
-/* By which methods the model's engine knows the path, "GET, POST"; false where it does not know it at all. */
+/* By which methods the model's engine knows the path, a set of bits; 0: it does not know it at all. */
+uint32_t route_methods(const struct conf_model *model, struct str path);
+/* Such a set as text, "GET, POST"; returns `out`. */
 enum { ROUTE_METHODS_TEXT = 32 };
-bool route_methods(const struct conf_model *model, struct str path, char out[ROUTE_METHODS_TEXT]);
+const char *route_methods_text(char out[ROUTE_METHODS_TEXT], uint32_t methods);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "http/url.h"
@@ -104,6 +105,14 @@ void call_answer_header(struct call *call, const char *name, const char *value)
 	call->header_count++;
 }
 
+static bool has_header(const struct call *call, const char *name)
+{
+	for (uint32_t i = 0; i < call->header_count; i++)
+		if (strcmp(call->headers[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 static void begin(struct call *call, int status, const char *content_type, int64_t length)
 {
 	struct head_field fields[HEADERS_MAX];
@@ -135,6 +144,8 @@ void call_error(struct call *call, int status, const char *code, const char *mes
 {
 	struct buf text = BUF_INIT, body = BUF_INIT;
 
+	if (status < 500 && !has_header(call, "Retry-After"))
+		call_answer_header(call, "x-should-retry", "false");
 	buf_printf(&text, "%s%s%s", message, help ? "; try: " : "", help ? help : "");
 	api_error_body(&body, call->shape->api,
 	               &(struct api_error){ .status = status, .code = code,
@@ -142,6 +153,22 @@ void call_error(struct call *call, int status, const char *code, const char *mes
 	call_reply(call, status, "application/json", buf_str(&body));
 	buf_release(&text);
 	buf_release(&body);
+}
+
+void call_methods(struct call *call, const char *methods)
+{
+	struct client *client = call->client;
+	enum api api = call->shape->api;
+	struct failure failure;
+
+	failure_of_method(&failure, call_path(call), methods, call_method(call));
+	bool asks = str_is(call_method(call), "OPTIONS");
+	struct head_field allow = { STR("Allow"), str_from(failure.allow) };
+	free_call(call);
+	if (asks)
+		answer_whole(client, 204, NULL, STR(""), &allow, 1);
+	else
+		answer_failure(client, api, &failure);
 }
 
 void call_begin(struct call *call, int status, const char *content_type)

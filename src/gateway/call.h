@@ -45,6 +45,12 @@ void call_reply(struct call *call, int status, const char *content_type, struct 
 /* {"error": {"message", "type", "code"}} with the status; `help` = one command to type, or NULL. */
 void call_error(struct call *call, int status, const char *code, const char *message, const char *help);
 
+/*
+ * The endpoint takes `methods` ("GET, POST"), and the call came by another: OPTIONS is told so, any
+ * other is refused with 405. The call is dead afterwards.
+ */
+void call_methods(struct call *call, const char *methods);
+
 /* A stream (chunked): begin, any writes, end. call_pending: bytes not yet taken by the client. */
 void call_begin(struct call *call, int status, const char *content_type);
 void call_write(struct call *call, struct str bytes);

@@ -65,9 +65,7 @@ static void refuse_method(struct exchange *exchange, const char *allowed)
 {
 	struct failure failure;
 
-	failure_set(&failure, 405, "method_not_allowed", "%.*s takes %s, not %s",
-	            STR_ARG(shown_path(exchange)), allowed, method_text(exchange->method));
-	str_copy(failure.allow, sizeof(failure.allow), str_from(allowed));
+	failure_of_method(&failure, exchange->engine_path, allowed, str_from(method_text(exchange->method)));
 	exchange_refuse(exchange, &failure);
 }
 
@@ -135,12 +133,35 @@ bool exchange_suits(struct exchange *exchange)
 	return !lacks;
 }
 
+uint32_t endpoint_methods(const struct conf *conf, const struct conf_key *key, struct str path)
+{
+	uint32_t methods = 0;
+
+	for (size_t i = 0; i < conf->model_count; i++)
+		if (!conf->models[i].absent && who_may_use(conf, key, (uint32_t)i))
+			methods |= route_methods(&conf->models[i], path);
+	return methods;
+}
+
+/* Where it names no model: the method that it should have come by, as far as any engine knows the path. */
+static const char *other_methods(const struct exchange *exchange, char out[ROUTE_METHODS_TEXT])
+{
+	if (exchange->shape->method)
+		return exchange->shape->method;
+	return anybody_knows(exchange)
+	               ? NULL
+	               : route_methods_text(out, endpoint_methods(exchange->conf, exchange->key,
+	                                                          exchange->engine_path));
+}
+
 bool exchange_knows_path(struct exchange *exchange)
 {
 	bool is_other = exchange->shape->api == API_OTHER;
+	char text[ROUTE_METHODS_TEXT];
+	const char *methods = exchange->upgrade ? NULL : other_methods(exchange, text);
 
-	if (exchange->shape->method && !exchange->upgrade) {
-		refuse_method(exchange, exchange->shape->method);
+	if (methods && *methods) {
+		refuse_method(exchange, methods);
 		return false;
 	}
 	if (!is_other || (!path_near(exchange->engine_path, NULL) && anybody_knows(exchange)))
@@ -154,8 +175,9 @@ void exchange_refuse_endpoint(struct exchange *exchange)
 	struct str method = str_from(method_text(exchange->method));
 	char allowed[ROUTE_METHODS_TEXT];
 
-	if (route_methods(exchange_model(exchange), exchange->engine_path, allowed))
-		refuse_method(exchange, allowed);
+	uint32_t methods = route_methods(exchange_model(exchange), exchange->engine_path);
+	if (methods)
+		refuse_method(exchange, route_methods_text(allowed, methods));
 	else if (exchange->shape->api != API_OTHER || route_is_work_somewhere(method, exchange->engine_path))
 		refuse_kind(exchange, 0);
 	else

@@ -124,6 +124,8 @@ void exchange_choose(struct exchange *exchange);
  * was refused.
  */
 bool exchange_knows_path(struct exchange *exchange);
+/* The methods (engine/routes.h) by which any model that the key may use knows the path. */
+uint32_t endpoint_methods(const struct conf *conf, const struct conf_key *key, struct str path);
 /* Can its model make what is asked for? False: it was refused. */
 bool exchange_suits(struct exchange *exchange);
 /* ... one whose model has no such endpoint, as far as anybody knows. */

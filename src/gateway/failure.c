@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 
-enum { RETRY_AFTER_MAX_S = 60 };
+enum { RETRY_AFTER_MAX_S = 60, PATH_SHOWN = 160 };
 
 static const char *bound_by(uint32_t reason)
 {
@@ -95,6 +95,20 @@ static struct api_error error_of(const struct failure *failure)
 		.message = str_from(failure->text),
 		.param = failure->param,
 	};
+}
+
+const char *allow_text(char out[ALLOW_TEXT], const char *methods)
+{
+	snprintf(out, ALLOW_TEXT, "%s%s, OPTIONS", methods, str_starts(str_from(methods), "GET") ? ", HEAD" : "");
+	return out;
+}
+
+void failure_of_method(struct failure *out, struct str path, const char *methods, struct str method)
+{
+	path.length = path.length < PATH_SHOWN ? path.length : PATH_SHOWN;
+	failure_set(out, 405, "method_not_allowed", "%.*s takes %s, not %.*s", STR_ARG(path), methods,
+	            STR_ARG(method));
+	allow_text(out->allow, methods);
 }
 
 void failure_body(struct buf *out, enum api api, const struct failure *failure)

@@ -15,12 +15,14 @@
  * helps; the sentence names the model and, where the arbiter refused for
  * memory, the numbers it refused by. The shape around it is the API's own.
  */
+enum { ALLOW_TEXT = 64 };
+
 struct failure {
 	int status;
 	const char *code;
 	const char *param;      /* NULL */
 	int retry_after_s;      /* 0: waiting does not help, and a client is told not to try again */
-	char allow[32];         /* of a 405: the methods that there are */
+	char allow[ALLOW_TEXT]; /* of a 405: the methods that there are */
 	char text[640];
 };
 
@@ -34,6 +36,11 @@ void failure_of(struct failure *out, enum fail fail, const char *model,
 /* One that is no enum fail: of this request's own making. */
 void failure_set(struct failure *out, int status, const char *code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* 405: the path takes `methods` ("GET, POST") and was asked by another. */
+void failure_of_method(struct failure *out, struct str path, const char *methods, struct str method);
+/* What Allow says of a path that takes `methods`: HEAD goes where GET stands first, OPTIONS everywhere. Returns `out`. */
+const char *allow_text(char out[ALLOW_TEXT], const char *methods);
 
 /* The body, in the API's form. */
 void failure_body(struct buf *out, enum api api, const struct failure *failure);

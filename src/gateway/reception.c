@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "gateway/call_take.h"
 #include "gateway/exchange.h"
+#include "http/path_near.h"
 #include "http/url.h"
 
 enum { DEADLINE_MIN_MS = 1000, DEADLINE_MAX_MS = 24 * 3600 * 1000 };
@@ -98,6 +99,42 @@ static void answer_preflight(struct client *client, const struct message *head)
 	}
 	client->answer.allow_origin = xstrndup(ask.origin.data, ask.origin.length);
 	answer_whole(client, 204, NULL, STR(""), fields, wanted.length ? 3 : 2);
+}
+
+/* The methods of a path that is not ours, as text; "" where nobody here knows it. */
+static const char *options_of(const struct conf *conf, const struct reception *reception, char out[ROUTE_METHODS_TEXT])
+{
+	struct str path = reception->head->path;
+	const struct api_shape *shape = reception->shape;
+	char name[BODY_MODEL_MAX + 1];
+	int model;
+
+	if (shape->method)
+		return shape->method;
+	if (shape->api == API_OTHER && path_near(path, NULL))
+		return "";
+	if (shape->api != API_UPSTREAM)
+		return route_methods_text(out, endpoint_methods(conf, reception->who.key, path));
+	if (!url_decode(url_segment(path, shape->segment), name, sizeof(name)) ||
+	    (model = conf_resolve(conf, str_from(name), NULL)) < 0 ||
+	    !who_may_use(conf, reception->who.key, (uint32_t)model))
+		return "";
+	return route_methods_text(out, route_methods(&conf->models[model], url_after_segments(path, 2)));
+}
+
+/* Who asks what may be asked loads nothing. False: the request goes on, to be refused, or to an engine that knows. */
+static bool answer_options(struct client *client, const struct reception *reception)
+{
+	bool is_all = str_is(reception->head->path, "*");
+	char text[ROUTE_METHODS_TEXT], allow[ALLOW_TEXT];
+	const char *methods = is_all ? "GET, POST, PUT, PATCH, DELETE"
+	                             : options_of(client->gateway->conf, reception, text);
+
+	if (!*methods)
+		return false;
+	struct head_field field = { STR("Allow"), str_from(allow_text(allow, methods)) };
+	answer_whole(client, 204, NULL, STR(""), &field, 1);
+	return true;
 }
 
 /* ---- what the head says about a model's request ---- */
@@ -246,6 +283,8 @@ void reception_take(struct client *client, const struct message *head)
 		refuse_who(client, reception.shape->api, &reception.who);
 		return;
 	}
+	if (head->method == METHOD_OPTIONS && !is_own(reception.shape) && answer_options(client, &reception))
+		return;
 	if (is_own(reception.shape)) {
 		let_body_come(client, head);
 		call_take(client, &reception);

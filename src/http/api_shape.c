@@ -161,7 +161,7 @@ const struct api_shape *api_shape_of(enum method method, struct str path)
 	bool is_one = false;
 
 	/* The front door is ours; what an engine has there is work, or behind /upstream. */
-	if (str_is(path, "/") && (method == METHOD_GET || method == METHOD_HEAD))
+	if (str_is(path, "/") && (method == METHOD_GET || method == METHOD_HEAD || method == METHOD_OPTIONS))
 		return &root;
 	for (size_t i = 0; i < SHAPES; i++) {
 		if (!matches(path, shapes[i].pattern))

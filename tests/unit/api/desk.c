@@ -87,6 +87,12 @@ void call_error(struct call *call, int status, const char *code, const char *mes
 	call_reply(call, status, "application/json", str_from(message));
 }
 
+void call_methods(struct call *call, const char *methods)
+{
+	str_copy(call->allow, sizeof(call->allow), str_from(methods));
+	call_reply(call, strcmp(call->method, "OPTIONS") == 0 ? 204 : 405, "", STR(""));
+}
+
 uint64_t call_pending(const struct call *call)
 {
 	return call->pending;

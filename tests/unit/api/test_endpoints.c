@@ -370,6 +370,9 @@ static void wrong_paths_and_methods_say_what_is_right(void **state)
 	assert_non_null(strstr(buf_cstr(&desk->call.text), "cotenant top"));
 	assert_int_equal(desk_ask(desk, "PUT", "/api/v1/memory", NULL), 405);
 	assert_string_equal(desk->call.allow, "GET");
+	assert_int_equal(desk_ask(desk, "OPTIONS", "/api/v1/memory", NULL), 204);
+	assert_int_equal(desk_ask(desk, "OPTIONS", "/", NULL), 204);
+	assert_int_equal(desk_ask(desk, "OPTIONS", "/api/v1/memroy", NULL), 404);
 	assert_int_equal(desk_ask(desk, "DELETE", "/api/v1/plan", NULL), 405);
 	assert_string_equal(desk->call.allow, "GET, POST");
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/models/%zz", NULL), 400);

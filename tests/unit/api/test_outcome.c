@@ -16,8 +16,6 @@ static void an_error_that_went_through_whole_is_no_success(void **state)
 	assert_outcome(&(struct exchange_end){ .status = 101, .dispatched_at_us = 1 }, "ok", 101);
 	assert_outcome(&(struct exchange_end){ .status = 400, .dispatched_at_us = 1 }, "engine_refused", 400);
 	assert_outcome(&(struct exchange_end){ .status = 500, .dispatched_at_us = 1 }, "engine_error", 500);
-	/* A look is never dispatched, but its engine answered. */
-	assert_outcome(&(struct exchange_end){ .status = 404, .first_byte_at_us = 1 }, "engine_refused", 404);
 	assert_outcome(&(struct exchange_end){ .status = 400 }, "refused", 400);
 }
 

@@ -46,9 +46,15 @@ static const struct {
 	{ "no object", POST_HEAD("/v1/chat/completions") BODY("3", "[1]"), 400,
 	  { "invalid_json", "not a JSON object" } },
 	{ "GET of a POST's path", "GET /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n", 405,
-	  { "method_not_allowed", "Allow: POST\r\n", "takes POST, not GET" } },
+	  { "method_not_allowed", "Allow: POST, OPTIONS\r\n", "/v1/chat/completions takes POST, not GET" } },
 	{ "another method, and a model", "PUT /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-	  BODY("16", "{\"model\":\"chat\"}"), 405, { "method_not_allowed", "Allow: POST\r\n" } },
+	  BODY("16", "{\"model\":\"chat\"}"), 405, { "method_not_allowed", "Allow: POST, OPTIONS\r\n" } },
+	{ "another method, and no model", "PUT /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+	  BODY("2", "{}"), 405, { "method_not_allowed", "takes POST, not PUT" } },
+	{ "a question about a path that nobody has", "OPTIONS /v1/modles HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
+	  { "did you mean /v1/models?" } },
+	{ "a question about a model that there is not", "OPTIONS /upstream/nobody/props HTTP/1.1\r\n"
+	  "Host: localhost\r\n\r\n", 404, { "model_not_found" } },
 	{ "a misspelt path", "GET /v1/modles HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
 	  { "not_found", "did you mean /v1/models?" } },
 	{ "a misspelt path, and a model", POST_HEAD("/v1/chat/completion") BODY("16", "{\"model\":\"chat\"}"), 404,
@@ -519,6 +525,35 @@ static void test_pages_are_answered_by_their_origin(void **state)
 	world_end(&world);
 }
 
+/* What a path takes is told to whoever asks, without a model; who may read the answer is another question. */
+static void test_options_tell_the_methods(void **state)
+{
+	static const char *const cases[][2] = {
+		{ "/v1/chat/completions", "\r\nAllow: POST, OPTIONS\r\n" },
+		{ "/upstream/chat/v1/chat/completions", "\r\nAllow: POST, OPTIONS\r\n" },
+		{ "/slots", "\r\nAllow: GET, HEAD, OPTIONS\r\n" },
+		{ "/props", "\r\nAllow: GET, POST, HEAD, OPTIONS\r\n" },
+		{ "*", "\r\nAllow: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS\r\n" },
+	};
+	struct world world;
+
+	(void)state;
+	world_begin(&world);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct caller *caller = call_up(&world);
+		char request[160];
+		snprintf(request, sizeof(request), "OPTIONS %s HTTP/1.1\r\nHost: localhost\r\n"
+		         "Origin: https://evil.example\r\n\r\n", cases[i][0]);
+		say(caller, request);
+		TURN_UNTIL(&world, has_heard(caller, "\r\n\r\n"));
+		assert_true(is_status(caller, 204));
+		assert_true(has_heard(caller, cases[i][1]));
+		assert_false(has_heard(caller, "Access-Control"));
+		hang_up(caller);
+	}
+	world_end(&world);
+}
+
 static void on_echo(struct world *world, struct call *call)
 {
 	char name[32] = "";
@@ -620,6 +655,7 @@ int main(void)
 		cmocka_unit_test(test_who_leaves_before_the_end_has_used_tokens_too),
 		cmocka_unit_test(test_counting_tokens_stands_back),
 		cmocka_unit_test(test_pages_are_answered_by_their_origin),
+		cmocka_unit_test(test_options_tell_the_methods),
 		cmocka_unit_test(test_a_call_is_whole_when_it_is_heard),
 		cmocka_unit_test(test_a_call_may_stream_until_its_client_leaves),
 	};
