@@ -149,11 +149,27 @@ uint32_t habit_lateness(const struct model *model, const struct request *request
 	return key * (TURNS_KEPT + 1) + conversation;
 }
 
+/* Of an earlier load, or as the catalogue expects it; 0: nobody knows. */
+static double load_known(const struct model *model)
+{
+	if (model->habit.load_s > 0)
+		return model->habit.load_s;
+	int64_t known = model->learned.loads ? model->learned.load_us : model->spec.load_expected_us;
+	return known > 0 ? habit_seconds(known) : 0;
+}
+
+double habit_load_s(const struct model *model)
+{
+	double known = load_known(model);
+
+	return known > 0 ? known : 5;
+}
+
 void habit_loaded(struct arbiter *a, struct model *model)
 {
 	(void)a;
-	double before = habit_load_s(model);
-	model->habit.load_s = before + 0.3 * (habit_seconds(model->last_load_us) - before);
+	double took = habit_seconds(model->last_load_us), before = habit_load_s(model);
+	model->habit.load_s = load_known(model) > 0 ? before + 0.3 * (took - before) : took;
 }
 
 static void keep_caution(struct arbiter *a, struct model *model, double caution)
@@ -176,14 +192,6 @@ void habit_in_peace(struct arbiter *a, struct model *model)
 
 	if (model->habit.caution > 0)
 		keep_caution(a, model, left < caution_least ? 0 : left);
-}
-
-double habit_load_s(const struct model *model)
-{
-	if (model->habit.load_s > 0)
-		return model->habit.load_s;
-	int64_t known = model->learned.loads ? model->learned.load_us : model->spec.load_expected_us;
-	return known > 0 ? habit_seconds(known) : 5;
 }
 
 double habit_service_s(const struct model *model, const struct request *request)

@@ -31,7 +31,7 @@ static const double age_s = 400;         /* a request gains 1 in this time */
 static const double batching = 0.15;
 static const double worth_busy = 50;     /* weighted waiting per regret, before busy ones go */
 static const double second_load_s = 6;   /* beside another load only if it is short */
-static const double overdue_s[PRIORITY_COUNT] = {
+static const double overdue_s[PRIORITY_COUNT] = { /* at the latest */
 	[PRIORITY_INTERACTIVE] = 200,
 	[PRIORITY_NORMAL] = 420,
 	[PRIORITY_BACKGROUND] = 900,
@@ -279,6 +279,14 @@ static uint32_t depth_of(uint32_t queues)
 	return queues * SCAN_MAX <= JOBS_MAX ? SCAN_MAX : JOBS_MAX / queues;
 }
 
+/* Sooner where a load takes little: turns may be short then, and most of the time is still for work. */
+static double overdue_after_s(const struct model *model, uint32_t priority)
+{
+	double share = 0.1 + 0.2 * habit_load_s(model);
+
+	return overdue_s[priority] * (share < 1 ? share : 1);
+}
+
 /* For how long its request that was overdue first has been so; 0 = none is. */
 static double overdue_for_s(const struct arbiter *a, const struct model *model, uint32_t depth)
 {
@@ -287,7 +295,7 @@ static double overdue_for_s(const struct arbiter *a, const struct model *model, 
 
 	for (struct request *r = model_head(a, model); r && seen < depth;
 	     r = request_link(a, r->next), seen++) {
-		double late = request_waited_s(a, r) - overdue_s[r->spec.priority];
+		double late = request_waited_s(a, r) - overdue_after_s(model, r->spec.priority);
 		most = late > most ? late : most;
 	}
 	return most;
@@ -302,7 +310,7 @@ static double first_look(const struct arbiter *a, struct model *model)
 		model->look = (double)model->waits_weight / (habit_load_s(model) + 1);
 	double worth = model->look + age / age_s;
 
-	return age > overdue_s[PRIORITY_INTERACTIVE] ? worth + 1e6 + age : worth;
+	return age > overdue_after_s(model, PRIORITY_INTERACTIVE) ? worth + 1e6 + age : worth;
 }
 
 /* Cold models that somebody waits for, by what loading them would be worth; and what each wants, once asked. */
@@ -353,7 +361,7 @@ static bool plan_overdue(struct arbiter *a, const struct colds *cold)
 		return false;
 	for (uint32_t i = 0; i < cold->count; i++) {
 		struct model *model = cold->offer[i].model;
-		if (request_waited_s(a, model_head(a, model)) <= overdue_s[PRIORITY_INTERACTIVE])
+		if (request_waited_s(a, model_head(a, model)) <= overdue_after_s(model, PRIORITY_INTERACTIVE))
 			continue; /* nobody waits longer than the first */
 		double late = overdue_for_s(a, model, depth_of(cold->count));
 		if (late <= most)

@@ -7,7 +7,7 @@
  * liveness - that nobody waits without end, seen from outside the policy.
  *
  * A request for a cold model is overdue after 200 s (interactive), 420 s (normal)
- * or 1800 s (batch). From then on its model's load may be held up by the turns of
+ * or 1800 s (batch) at the latest. From then on its model's load may be held up by the turns of
  * all others that were overdue before it, each once: until what runs there has
  * ended, its unload, its load, and the time that a load buys (30 s, or twice the
  * load). That is the stated bound. Time in which it could not be done at all

@@ -139,6 +139,80 @@ static void a_plan_owns_its_victims(void **state)
 	rig_close(&rig);
 }
 
+/* So many clients ask A, which answers each half second, again and again; seconds until it starts nothing new, for B. */
+static double until_a_drains(struct rig *rig, uint32_t clients)
+{
+	uint32_t asked[8];
+	double begin = (double)rig->now / SEC, waited = 0;
+
+	for (uint32_t i = 0; i < clients; i++)
+		asked[i] = rig_ask(rig, 0);
+	rig_ask(rig, 1);
+	for (uint32_t turn = 0; waited < 900; turn = (turn + 1) % clients) {
+		rig_wait(rig, 0.5);
+		waited = (double)rig->now / SEC - begin;
+		if (rig_view(rig, 0).state == MODEL_DRAINING)
+			break;
+		rig_finish(rig, asked[turn]);
+		asked[turn] = rig_ask(rig, 0);
+	}
+	return waited;
+}
+
+static void load_in(struct rig *rig, uint32_t model, double seconds)
+{
+	uint32_t first = rig_ask(rig, model);
+
+	rig_spawned(rig, model);
+	rig_wait(rig, seconds);
+	rig_ready(rig, model);
+	rig_wait(rig, 0.5);
+	rig_finish(rig, first);
+}
+
+/* Nobody told how long A loads: its first load did. So short a one is soon worth doing again. */
+static void a_first_load_tells_what_loads_cost(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_cotenant(&rig, 20);
+	rig_spec(&rig, 0, 12)->slots = 2;
+	rig_model(&rig, 0);
+	rig_add(&rig, 1, 12);
+	load_in(&rig, 0, 0.1);
+	assert_true(until_a_drains(&rig, 2) <= 60);
+	rig_close(&rig);
+}
+
+/* A never has done all that is asked of it, so B's turn comes by time alone. */
+static double until_the_turn_of_b(double load_s)
+{
+	struct rig rig;
+
+	open_cotenant(&rig, 20);
+	rig_add(&rig, 0, 12);
+	rig_add(&rig, 1, 12);
+	load_in(&rig, 1, load_s);
+	uint32_t first = rig_ask(&rig, 0);
+	rig_gone(&rig, 1);
+	rig_load(&rig, 0);
+	rig_finish(&rig, first);
+	rig_wait(&rig, 40);
+	double waited = until_a_drains(&rig, 6);
+	rig_close(&rig);
+	return waited;
+}
+
+static void who_loads_quickly_has_its_turn_sooner(void **state)
+{
+	double quick = until_the_turn_of_b(0.5), slow = until_the_turn_of_b(20);
+
+	(void)state;
+	assert_true(quick > 80 && quick <= 90);
+	assert_true(slow > 410 && slow <= 430);
+}
+
 /* Who asked for the room leaves: the victim serves again. */
 static void a_plan_ends_with_its_queue(void **state)
 {
@@ -589,6 +663,8 @@ int main(void)
 		cmocka_unit_test(what_was_measured_lets_more_in),
 		cmocka_unit_test(what_a_run_took_is_claimed_by_the_next),
 		cmocka_unit_test(a_plan_owns_its_victims),
+		cmocka_unit_test(a_first_load_tells_what_loads_cost),
+		cmocka_unit_test(who_loads_quickly_has_its_turn_sooner),
 		cmocka_unit_test(a_plan_ends_with_its_queue),
 		cmocka_unit_test(the_least_missed_goes),
 		cmocka_unit_test(the_preloaded_come_back_when_a_big_job_is_gone),
