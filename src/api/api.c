@@ -209,6 +209,11 @@ void api_on_decision(struct api *api, const struct decision *decision)
 	events_publish(api, decision);
 }
 
+void api_decision_text(const struct api *api, const struct decision *decision, struct buf *out)
+{
+	decision_text(decision, &api->names, out);
+}
+
 /* A stream's tokens come after its first byte, those of a whole answer all before. */
 static void count_speed(struct api *api, const struct exchange_end *end)
 {

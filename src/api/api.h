@@ -131,6 +131,8 @@ void api_handle(struct api *api, struct call *call);
 
 /* Each ACTION_RECORD. */
 void api_on_decision(struct api *api, const struct decision *decision);
+/* Its sentence, as history has it; appended. */
+void api_decision_text(const struct api *api, const struct decision *decision, struct buf *out);
 /* Each end of an exchange (gateway_host.on_end). */
 void api_on_request_end(struct api *api, const struct exchange_end *end);
 /* The number of the newest decision about that request, as far as it is among the last; 0 = none. */

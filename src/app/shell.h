@@ -10,6 +10,7 @@
 #include "app/baseline.h"
 #include "app/catalogue.h"
 #include "app/dirs.h"
+#include "app/journal.h"
 #include "app/leaks.h"
 #include "app/leftovers.h"
 #include "app/recorder.h"
@@ -131,6 +132,7 @@ struct shell {
 	int64_t programs_at_us;    /* 0 = never */
 	bool programs_looking;
 	struct list programs_askers;
+	struct journal journal;
 	char (*last_error)[512]; /* per model: what its last failure said */
 
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */

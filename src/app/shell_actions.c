@@ -164,8 +164,24 @@ static void release_row(struct shell *shell, uint64_t sequence)
 	}
 }
 
+static void log_decision(struct shell *shell, const struct decision *decision)
+{
+	uint32_t left_out;
+	struct buf text = BUF_INIT;
+
+	if (!log_shows(journal_level(decision)) ||
+	    !journal_takes(&shell->journal, decision, shell_now_us(), &left_out))
+		return;
+	api_decision_text(shell->api, decision, &text);
+	if (left_out)
+		buf_printf(&text, " (and %u more that were ended, not told one by one)", left_out);
+	log_line(journal_level(decision), "%s", buf_cstr(&text));
+	buf_release(&text);
+}
+
 static void keep_decision(struct shell *shell, const struct decision *decision)
 {
+	log_decision(shell, decision);
 	api_on_decision(shell->api, decision);
 	shell_warm_decided(shell, decision);
 	if (decision->kind == DECISION_RELEASED) {

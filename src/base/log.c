@@ -18,6 +18,11 @@ void log_set_level(enum log_level level)
 	level_shown = level;
 }
 
+bool log_shows(enum log_level level)
+{
+	return level <= level_shown;
+}
+
 static int write_prefix(char *out, size_t bytes, enum log_level level)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
@@ -39,7 +44,7 @@ void log_line(enum log_level level, const char *format, ...)
 	char line[2048];
 	va_list args;
 
-	if (level > level_shown)
+	if (!log_shows(level))
 		return;
 	int start = write_prefix(line, sizeof(line), level);
 	va_start(args, format);

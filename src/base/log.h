@@ -1,6 +1,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+
 /*
  * log - lines for a person, on standard error.
  *
@@ -19,6 +21,9 @@ enum log_level {
 };
 
 void log_set_level(enum log_level level); /* INFO until told otherwise */
+
+/* Is a line of that level written? For whoever would first have to put it together. */
+bool log_shows(enum log_level level);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -196,7 +196,7 @@ enum { PLAN_VICTIMS_MAX = 64 };
 
 struct plan {
 	enum fits fits;
-	enum reason reason;      /* what binds */
+	enum reason reason;      /* what binds; NONE where it fits as things are */
 	int64_t need_bytes;      /* steady */
 	int64_t peak_bytes;
 	int64_t free_bytes;

@@ -99,6 +99,27 @@ static void ask(struct arbiter *copy, uint32_t model, struct plan *out)
 	} while (work_once(copy));
 }
 
+/*
+ * What stands between the model and its room. The reasons of loads and evictions say why they are made
+ * and not that: nothing does where it fits, and what sets the free bytes where others have to go.
+ */
+static enum reason what_binds(const struct plan *plan, const struct pool_view *pool)
+{
+	switch (plan->fits) {
+	case FITS_NOW:
+		return REASON_NONE;
+	case FITS_TIGHT:
+	case FITS_AFTER_EVICTION:
+	case FITS_AFTER_LEASE:
+		return (enum reason)pool->binds;
+	case FITS_NEVER:
+	case FITS_NOT_NOW:
+	case FITS_COUNT:
+		break;
+	}
+	return plan->reason;
+}
+
 bool arbiter_plan(const struct arbiter *a, uint32_t index, void *scratch, struct plan *out)
 {
 	assert(!a->working);
@@ -125,12 +146,13 @@ bool arbiter_plan(const struct arbiter *a, uint32_t index, void *scratch, struct
 	if (model_resident(a, model))
 		out->wait_estimate_us = 0;
 	ask(copy, index, out);
-	if (out->fits != FITS_NOT_NOW || out->reason != REASON_NONE)
-		return true;
-	out->reason = model_reason(copy, model);
-	if (out->reason == REASON_LOADING && model->instance)
-		out->fits = FITS_NOW;
-	if (out->reason == REASON_UNLOADING)
-		out->fits = FITS_AFTER_EVICTION;
+	if (out->fits == FITS_NOT_NOW && out->reason == REASON_NONE) {
+		out->reason = model_reason(copy, model);
+		if (out->reason == REASON_LOADING && model->instance)
+			out->fits = FITS_NOW;
+		if (out->reason == REASON_UNLOADING)
+			out->fits = FITS_AFTER_EVICTION;
+	}
+	out->reason = what_binds(out, &pool);
 	return true;
 }

@@ -343,3 +343,16 @@ def test_what_is_broken_is_said_to_be(start, tmp_path):
     done = subprocess.run([PROGRAM, "reload"], env=daemon.environment, capture_output=True, text=True)
     assert done.returncode == 1 and "tls: not built yet" in done.stderr and "cluster: not built yet" in done.stderr
     assert "try: cotenant check" in done.stderr, done.stderr
+
+
+def test_the_log_tells_what_came_went_and_was_refused(start):
+    daemon = start({"a": fake(anon_mib=300, footprint_mib=320), "b": fake(anon_mib=300, footprint_mib=320),
+                    "huge": fake(footprint_mib=9000)}, limit_mib=500)
+    for name in ("a", "b", "huge"):
+        chat(daemon, name, text="a secret of mine")
+    wanted = [("loading a for a request", "320 MiB"), ("a is ready after", "claims"), ("evicted a", "to make room for b"),
+              ("a gave back", "after its end"), ("refused a request for huge", "can never fit")]
+    lines = daemon.tail(200).splitlines()
+    for words in wanted:
+        assert [line for line in lines if " info " in line and all(word in line for word in words)], (words, lines)
+    assert not [line for line in lines if "a request goes to" in line or "secret" in line], lines

@@ -717,6 +717,7 @@ static void a_plan_tells_what_then_happens(void **state)
 	assert_true(arbiter_plan(rig.arbiter, 0, scratch, &plan));
 	assert_int_equal(plan.fits, FITS_NOW);
 	assert_true(plan.asked_bytes >= 4 * GIB && plan.room_bytes >= plan.asked_bytes && !plan.loaded);
+	assert_int_equal(plan.reason, REASON_NONE); /* nothing binds what fits */
 	run_once(&rig, 0);
 	rig_wait(&rig, 1);
 	rig_ask(&rig, 1);
@@ -732,6 +733,7 @@ static void a_plan_tells_what_then_happens(void **state)
 	assert_int_equal(plan.victim[0], 0);
 	assert_true(plan.victim_bytes[0] == 4 * GIB && plan.need_bytes == 7 * GIB);
 	assert_true(plan.free_bytes == 4 * GIB);
+	assert_int_equal(plan.reason, REASON_CAPACITY);
 	assert_true(plan.asked_bytes >= 7 * GIB && plan.room_bytes < plan.asked_bytes);
 	rig_expect(&rig, ""); /* and changes nothing */
 	assert_true(arbiter_counters(rig.arbiter)->steps == steps);
