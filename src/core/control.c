@@ -112,10 +112,13 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		model->preload = spec->flags & MODEL_PRELOAD && !a->shutdown;
 		model->renewing = 0;
 	}
+	if (instance)
+		instance_reclaim(a, instance); /* what its requests take may count otherwise now */
 	model->least = model->hopeless = (struct amount){ 0 };
 	if (!resizes) {
 		model->load_failures = model->crashes = model->never_ready = 0;
-		model->retry_at = 0;
+		model->retry_at = model->back_at = 0;
+		model->squeezed = 0;
 	}
 	if (spec->flags & MODEL_RENEW)
 		renew(a, model);
@@ -278,8 +281,8 @@ static void evict_idle(struct arbiter *a, struct instance *victim)
 static bool abort_load(struct arbiter *a)
 {
 	INSTANCES_APART(a, i) {
-		if (i->state != INSTANCE_LOADING)
-			continue;
+		if (i->state != INSTANCE_LOADING || i->outside)
+			continue; /* finding somebody else's server takes no room */
 		struct model *model = model_row(a, i->model);
 		model_load_failed(a, model, false, FAIL_NO_ROOM);
 		struct decision decision =

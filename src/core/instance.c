@@ -144,6 +144,7 @@ void instance_open(struct arbiter *a, struct model *model, const struct amount *
 	model->prior = model->learned;
 	model->last_used_at = a->now;
 	model->loads++;
+	model->rests = 0;
 	instance->outside = model_outside(model);
 	a->loading += !instance->outside;
 	a->measuring += instance->measuring;
@@ -312,6 +313,9 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 		habit_in_peace(a, model_row(a, instance->model));
 	enter(a, instance, INSTANCE_STOPPING);
 	instance->stop_reason = reason;
+	model_row(a, instance->model)->rests = reason == REASON_IDLE || reason == REASON_OPERATOR;
+	if (reason == REASON_PRESSURE)
+		model_squeezed(a, model_row(a, instance->model));
 	if (reason != REASON_CONTEXT)
 		resize_give_up(a, model_row(a, instance->model));
 

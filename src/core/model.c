@@ -9,6 +9,8 @@
 #define SECOND INT64_C(1000000)
 
 enum { OUTSIDE_AGAIN_US = 5000000 };
+#define SQUEEZED_FIRST_US (10 * SECOND)
+#define SQUEEZED_MOST_US (3600 * SECOND)
 
 bool model_pinned(const struct model *model)
 {
@@ -226,9 +228,9 @@ int64_t model_due(const struct arbiter *a, const struct model *model)
 	const struct instance *instance = model_instance(a, model);
 
 	if (!instance) {
-		if (model_backing_off(a, model))
-			return model->queue.count || model->preload ? model->retry_at : NEVER;
-		return NEVER;
+		int64_t back = model->back_at > a->now ? model->back_at : NEVER;
+		bool again = model_backing_off(a, model) && (model->queue.count || model->preload);
+		return again && model->retry_at < back ? model->retry_at : back;
 	}
 	switch ((enum instance_state)instance->state) {
 	case INSTANCE_LOADING:
@@ -310,6 +312,14 @@ void model_crashed(struct arbiter *a, struct model *model)
 	model->never_ready = 0;
 	back_off(a, model);
 	model_refresh(a, model);
+}
+
+void model_squeezed(const struct arbiter *a, struct model *model)
+{
+	int64_t wait = SQUEEZED_FIRST_US << (model->squeezed < 9 ? model->squeezed : 9);
+
+	model->squeezed++;
+	model->back_at = a->now + (wait < SQUEEZED_MOST_US ? wait : SQUEEZED_MOST_US);
 }
 
 void model_purge(struct arbiter *a, struct model *model, enum fail fail)

@@ -68,6 +68,8 @@ bool model_stirs(const struct model *model);
  */
 void model_load_failed(struct arbiter *a, struct model *model, bool never_ready, enum fail fail);
 void model_crashed(struct arbiter *a, struct model *model);
+/* It went because memory was short: back by itself after a while, longer each time that nobody had used it. */
+void model_squeezed(const struct arbiter *a, struct model *model);
 
 /* Reject everything that waits for it, one unit of work each. */
 void model_purge(struct arbiter *a, struct model *model, enum fail fail);

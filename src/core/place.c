@@ -20,13 +20,16 @@ bool place_stays(const struct arbiter *a, const struct want *want, const struct 
 	return set_pinned(a, model) || (!want->measures && set_mates(model, want->model));
 }
 
-static uint32_t count_staying(const struct arbiter *a, const struct want *want)
+uint32_t place_staying(const struct arbiter *a, const struct want *want)
 {
 	uint32_t staying = 0;
 
-	INSTANCES_LIVE(a, i)
-		staying += model_row(a, i->model) != want->model && i->state < INSTANCE_STOPPING &&
-		           place_stays(a, want, i);
+	INSTANCES_LIVE(a, i) {
+		bool moves = i->state == INSTANCE_LOADING || instance_busy(i) || instance_settles(i);
+		if (model_row(a, i->model) == want->model || i->state >= INSTANCE_STOPPING || (want->instance && moves))
+			continue;
+		staying += place_stays(a, want, i);
+	}
 	return staying;
 }
 
@@ -55,7 +58,7 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	};
 
 	want.measures = !want.instance && model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
-	want.staying = count_staying(a, &want);
+	want.staying = place_staying(a, &want);
 	if (want.instance) {
 		want.need = start_need(a, model, want.instance, head);
 		bool patient = learns && model->habit.samples &&
@@ -90,7 +93,9 @@ bool place_admits(const struct arbiter *a, const struct want *want, const struct
 	    (want->instance && (instance_busy(want->instance) || instance_settles(want->instance))))
 		return out->fits;
 
-	struct verdict least = outlook_weigh(a, outlook, &want->lower, NULL);
+	/* For those that stay the margin is kept that everybody keeps. */
+	static const struct amount sure = { 0 };
+	struct verdict least = outlook_weigh(a, outlook, &want->lower, others ? &sure : NULL);
 	if (!least.fits) {
 		*out = least;
 		return false;
@@ -217,8 +222,10 @@ void place_start_load(struct arbiter *a, const struct want *want, const struct v
 
 bool place_wants_load(const struct arbiter *a, const struct model *model)
 {
+	bool by_itself = a->now >= model->back_at && (model->preload || set_calls(a, model));
+
 	return !model->instance && !model_backing_off(a, model) && !model_outside(model) &&
-	       (model->queue.count || model->preload || set_calls(a, model));
+	       (model->queue.count || by_itself);
 }
 
 bool place_wants_dispatch(const struct arbiter *a, const struct model *model)

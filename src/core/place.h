@@ -19,7 +19,7 @@ struct want {
 	struct request *head;      /* NULL: a load that nobody waits for */
 	bool may_evict;
 	bool measures;             /* to load alone */
-	uint32_t staying;          /* holders that will not go for it */
+	uint32_t staying;          /* place_staying() */
 	struct amount need;
 	struct amount sigma;
 	struct amount lower;
@@ -36,6 +36,11 @@ bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
 
 /* It will not go for `want`: it is pinned, or one of its set is, or it is the model's own mate. */
 bool place_stays(const struct arbiter *a, const struct want *want, const struct instance *instance);
+/*
+ * How many such there are beside it. One that leaves is none; nor, for a request, one that runs something: its
+ * end is waited for.
+ */
+uint32_t place_staying(const struct arbiter *a, const struct want *want);
 
 /*
  * The admission. Who is alone, or beside nobody but those that stay, may take all

@@ -81,7 +81,7 @@ static bool will_fill(const struct arbiter *a, const struct instance *load)
 		return false; /* an estimate may be too high */
 	for (uint32_t pool = 0; pool < a->machine.pools; pool++) {
 		int64_t more = amount_in_pool(&base, pool) - amount_in_pool(&load->own, pool);
-		if (more > 0 && a->unreclaimable[pool] + more > a->capacity[pool] - ledger_kept(a, pool, 15))
+		if (more > 0 && a->unreclaimable[pool] + more > a->capacity[pool] - ledger_kept(a, pool, 5))
 			return true;
 	}
 	return false;
@@ -91,13 +91,14 @@ static bool will_fill(const struct arbiter *a, const struct instance *load)
  * The load to give up. One beside nobody who may go was let in though by its estimate it does not fit: it is
  * watched, and given up for those that stay once memory is full, or will be by what was measured.
  */
-static struct instance *load_to_abort(const struct arbiter *a, bool full, bool will_be)
+static struct instance *load_to_abort(const struct arbiter *a, bool will_be)
 {
 	struct instance *load = youngest_load(a);
 
 	if (!load || is_alone(a, load))
 		return NULL;
-	return (is_sole(a, load) ? full || will_fill(a, load) : will_be) ? load : NULL;
+	bool goes = is_sole(a, load) ? start_full(a, false, 5) || will_fill(a, load) : will_be;
+	return goes ? load : NULL;
 }
 
 /* Memory is nearly full, or will be when what loads is there. */
@@ -113,7 +114,7 @@ static bool emergency(struct arbiter *a)
 	/* Who is waited for and makes room for nobody would be loaded again at once. */
 	if (victim && model_row(a, victim->model)->queue.count && is_sole(a, victim))
 		victim = NULL;
-	victim = victim ? victim : load_to_abort(a, full, will_be);
+	victim = victim ? victim : load_to_abort(a, will_be);
 	if (!victim)
 		return false;
 	const struct want nobody = { 0 };

@@ -121,7 +121,8 @@ static void come_to_rest(const struct arbiter *a, const struct want *want, struc
 	outlook_at_baseline(a, outlook);
 	INSTANCES_LIVE(a, i) {
 		bool ends = instance_busy(i) || instance_settles(i);
-		if (model_row(a, i->model) == want->model || !ends || !place_stays(a, want, i))
+		if (model_row(a, i->model) == want->model || i->state >= INSTANCE_STOPPING || !ends ||
+		    !place_stays(a, want, i))
 			continue;
 		outlook_remove(outlook, i);
 		outlook_add(outlook, &i->base, &i->sigma);
@@ -138,6 +139,24 @@ bool prospect_in_vain(const struct arbiter *a, const struct want *want, const st
 	/* Who is waited for himself would be back before it is alone. */
 	bool returns = model_row(a, victim->model)->queue.count;
 	return !place_admits(a, want, &rest, &verdict) || (verdict.alone && returns);
+}
+
+/*
+ * It can only run alone. Who is waited for himself does not go for that (prospect_in_vain), so two such would
+ * look at each other for ever: whoever came later gives up, and the other's turn comes.
+ */
+static bool yields(const struct arbiter *a, const struct want *want, const struct verdict *verdict)
+{
+	if (!want->instance || !verdict->alone || a->now - want->head->arrived_at < PRESSED_US)
+		return false;
+	INSTANCES_LIVE(a, i) {
+		const struct model *model = model_row(a, i->model);
+		const struct request *head = model_head(a, model);
+		if (model != want->model && i->state < INSTANCE_STOPPING && !place_stays(a, want, i) && head &&
+		    head->arrival < want->head->arrival)
+			return true;
+	}
+	return false;
 }
 
 /* Nothing that may go would help: at once where only pins are in the way, later where others' use is. */
@@ -161,7 +180,7 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 	prospect_clear(a, want, true, &rest);
 	if (want->instance && (instance_busy(want->instance) || instance_settles(want->instance)))
 		return false;
-	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict))
+	if (want->may_evict && place_admits(a, want, &rest, &refusal.verdict) && !yields(a, want, &refusal.verdict))
 		return false;
 
 	if (!want->may_evict) {
@@ -170,8 +189,10 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 		place_admits(a, want, coming, &refusal.verdict);
 		refusal.reason = refusal.verdict.binds;
 	} else if (may_hope(a, want)) {
+		struct want then = *want;
 		come_to_rest(a, want, &rest);
-		if (place_admits(a, want, &rest, &verdict))
+		then.staying = rest.holders;
+		if (place_admits(a, &then, &rest, &verdict))
 			return false;
 	}
 	if (want->instance)

@@ -94,6 +94,8 @@ static void dequeue(struct arbiter *a, struct request *request)
 		count_waiting(a, model, request, -1);
 		if (!model->queue.count)
 			end_purge(a, model);
+		if (!model->queue.count && !model->instance)
+			resize_give_up(a, model); /* who needed it has left: what comes back is a load like any other */
 	}
 	model_refresh(a, model);
 }
@@ -200,6 +202,7 @@ void request_dispatch(struct arbiter *a, struct instance *instance, struct reque
 	request->started_at = a->now;
 	instance->served++;
 	model->hopeless = (struct amount){ 0 };
+	model->squeezed = 0;
 	habit_turn(model, request);
 	chain_append(a, &instance->running, request);
 	instance_take(a, instance, request);

@@ -83,20 +83,28 @@ void resize_ready(struct arbiter *a, struct model *model, struct decision *decis
 	model_refresh(a, model);
 }
 
-void resize_load(struct arbiter *a, struct model *model)
+static bool load_at_once(struct arbiter *a, struct model *model)
 {
 	struct outlook now;
 	struct verdict verdict;
 
+	if (!place_wants_load(a, model) || a->shutdown || place_load_gate(a, model) != REASON_NONE)
+		return false;
+	struct want want = place_want(a, model, model_head(a, model));
+	outlook_now(a, &now);
+	if (!place_admits(a, &want, &now, &verdict))
+		return false;
+	place_start_load(a, &want, &verdict);
+	return true;
+}
+
+void resize_load(struct arbiter *a, struct model *model)
+{
 	if (!model->resize_at)
 		return;
 	model->resize_claim = nothing;
-	if (!place_wants_load(a, model) || a->shutdown || place_load_gate(a, model) != REASON_NONE)
-		return;
-	struct want want = place_want(a, model, model_head(a, model));
-	outlook_now(a, &now);
-	if (place_admits(a, &want, &now, &verdict))
-		place_start_load(a, &want, &verdict);
+	if (!load_at_once(a, model) && !model->queue.count)
+		resize_give_up(a, model); /* it comes back when there is room, and nobody waits for that */
 }
 
 bool resize_under_pressure(struct arbiter *a)
@@ -120,10 +128,12 @@ bool resize_under_pressure(struct arbiter *a)
 
 /* ---- looking ahead ---- */
 
-static bool fits(const struct arbiter *a, const struct outlook *outlook, const struct amount *need,
-                 const struct amount *sigma)
+/* Beside nobody who could go for it the spread that is else kept free may be taken. */
+static bool fits(const struct arbiter *a, const struct want *want, const struct outlook *outlook)
 {
-	return outlook_weigh(a, outlook, need, sigma).fits;
+	bool sole = outlook->holders <= want->staying;
+
+	return outlook_weigh(a, outlook, &want->need, sole ? NULL : &want->sigma).fits;
 }
 
 /* The account without its own instance, which would go for the other context; `coming` is without who leaves. */
@@ -142,24 +152,26 @@ static void without_own(const struct arbiter *a, const struct model *model, stru
 
 enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct model_spec *spec)
 {
-	const struct want want = { .model = model_row(a, index) };
+	struct want want = { .model = model_row(a, index) };
 	struct model as = *want.model;
 	struct outlook now, coming, others;
 
 	as.spec = *spec;
 	as.learned = (struct learned_row){ 0 };
-	struct amount need = habit_peak(a, &as, habit_expects(&as)), sigma = habit_sigma(a, &as);
+	want.need = habit_peak(a, &as, habit_expects(&as));
+	want.sigma = habit_sigma(a, &as);
+	want.staying = place_staying(a, &want);
 	without_own(a, want.model, &now, &coming);
-	if (fits(a, &now, &need, &sigma))
+	if (outlook_weigh(a, &now, &want.need, &want.sigma).fits)
 		return FITS_NOW;
-	if (!now.holders && fits(a, &now, &need, NULL))
+	if (fits(a, &want, &now))
 		return FITS_TIGHT;
 	others = coming;
 	prospect_clear(a, &want, false, &others);
-	if (fits(a, &others, &need, others.holders ? &sigma : NULL))
+	if (fits(a, &want, &others))
 		return FITS_AFTER_EVICTION;
 	prospect_clear(a, &want, true, &coming);
-	return fits(a, &coming, &need, coming.holders ? &sigma : NULL) ? FITS_NOT_NOW : FITS_NEVER;
+	return fits(a, &want, &coming) ? FITS_NOT_NOW : FITS_NEVER;
 }
 
 /* As if its idle conversations were given up. */

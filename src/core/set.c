@@ -91,6 +91,7 @@ void set_used(struct arbiter *a, const struct model *model)
 {
 	SET_MATES(a, model, mate) {
 		mate->last_used_at = a->now;
+		mate->rests = 0;
 		model_refresh(a, mate);
 	}
 }
@@ -119,7 +120,7 @@ bool set_pinned(const struct arbiter *a, const struct model *model)
 
 bool set_calls(const struct arbiter *a, const struct model *model)
 {
-	if (model->instance || is_unmeasured(model) || a->shutdown)
+	if (model->instance || model->rests || is_unmeasured(model) || a->shutdown)
 		return false;
 	SET_MATES(a, model, mate) {
 		const struct instance *instance = model_instance(a, mate);

@@ -38,7 +38,10 @@ bool set_holds(const struct arbiter *a, const struct model *model, bool idle);
 bool set_pinned(const struct arbiter *a, const struct model *model);
 /* One unit of work: a mate follows one that leaves. */
 bool set_follow(struct arbiter *a);
-/* Mates of what is loaded come back when they are missing, where there is room. */
+/*
+ * Mates of what is loaded come back when they are missing, where there is room. Who went for idleness or by command
+ * waits for the next use of the set: one that stays, pinned or not ours, would have it back and gone for ever.
+ */
 bool set_calls(const struct arbiter *a, const struct model *model);
 
 #endif

@@ -199,6 +199,8 @@ struct model {
 	uint32_t decisions;     /* ever kept */
 	uint32_t learned_dirty;
 	uint32_t mate;          /* the next of its set, index + 1, in a ring; 0 = none */
+	uint32_t squeezed;      /* so often in a row it went for memory that was short, and nobody had used it */
+	uint32_t rests;         /* it went for idleness or by command: its set does not call it back before one of it is used */
 	uint32_t pool;          /* where it runs: that of most of its base */
 	uint32_t listed;        /* among all there ever were, those last asked for or served first */
 	uint32_t later, earlier; /* ... index + 1; 0 = none */
@@ -209,6 +211,7 @@ struct model {
 	struct chain unloads;   /* UNLOAD and STOP: done when it is gone */
 	int64_t due_at;
 	int64_t last_used_at;
+	int64_t back_at;            /* nobody asks for it: it does not come back by itself before */
 	int64_t retry_at;
 	int64_t last_load_us;
 	int64_t resize_at;          /* a larger context was decided then and is not there yet; 0 = none */

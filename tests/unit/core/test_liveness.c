@@ -471,6 +471,30 @@ static void the_earlier_policies_do_not_stand_still(void **state)
 	}
 }
 
+/* Each can only run alone and is waited for, so neither goes for the other: who came later is told so. */
+static void of_two_that_can_only_run_alone_one_yields(void **state)
+{
+	struct rig rig;
+	struct request_spec big = { .priority = PRIORITY_NORMAL };
+
+	(void)state;
+	big.need.bytes[0][USE_HOST] = 15 * GIB;
+	open_cotenant(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_add(&rig, 1, 6);
+	rig_ask_as(&rig, 0, big);
+	rig_ask_as(&rig, 1, big);
+	rig_load(&rig, 0);
+	rig_load(&rig, 1);
+	rig_wait(&rig, 50);
+	rig_expect(&rig, "spawn a, spawn b");
+	rig_wait(&rig, 15);
+	rig_expect(&rig, "reject 2 no_room, stop b");
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "dispatch 1 a");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -491,6 +515,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_fit_beside_pins_is_not_measured_for_ever),
 		cmocka_unit_test(under_pressure_beside_pins_waiting_has_an_end),
 		cmocka_unit_test(the_earlier_policies_do_not_stand_still),
+		cmocka_unit_test(of_two_that_can_only_run_alone_one_yields),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

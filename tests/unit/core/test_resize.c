@@ -244,6 +244,10 @@ static void test_what_would_fit_in_its_place(void **state)
 	rig_pin(&rig, B, true);
 	assert_int_equal(fits(&rig, A, 15), FITS_NEVER);
 	assert_int_equal(fits(&rig, A, 30), FITS_NEVER);
+	rig.machine.margin_permille = 100;
+	rig_machine(&rig);
+	assert_int_equal(fits(&rig, A, 8), FITS_NOW);
+	assert_int_equal(fits(&rig, A, 9), FITS_TIGHT); /* nobody who could go for it is beside it */
 	rig_close(&rig);
 }
 
