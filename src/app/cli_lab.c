@@ -67,10 +67,21 @@ static FILE *open_record(const struct cli_args *args, bool last)
 	return record->given && last ? fopen(record->text, "we") : NULL;
 }
 
+static bool is_interplay(const struct cli_args *args)
+{
+	return args->operands > 1 && strcmp(args->operand[1], "interplay") == 0;
+}
+
+static const char *world_kind(const struct cli_args *args)
+{
+	return is_interplay(args) ? "interplay" : "random";
+}
+
 /* One seed. 0, or the exit code where the recording cannot be written; `result` tells of the rest. */
 static int run_seed(const struct cli_args *args, uint64_t seed, bool last, struct sim_result *result)
 {
 	struct sim_options options = { .seed = seed,
+		                       .interplay = is_interplay(args),
 		                       .trace = cli_value(args, "trace")->given ? stderr : NULL,
 		                       .record = open_record(args, last) };
 	int code = CLI_DONE;
@@ -85,11 +96,11 @@ static int run_seed(const struct cli_args *args, uint64_t seed, bool last, struc
 	return code;
 }
 
-static int say_broken(const struct sim_result *result)
+static int say_broken(const struct cli_args *args, const struct sim_result *result)
 {
 	char command[80];
 
-	snprintf(command, sizeof(command), "cotenant lab sim --seeds %llu --trace",
+	snprintf(command, sizeof(command), "cotenant lab sim %s --seeds %llu --trace", world_kind(args),
 	         (unsigned long long)result->seed);
 	return cli_fail(CLI_FAILED, command, "seed %llu: %s", (unsigned long long)result->seed,
 	                result->problem);
@@ -102,7 +113,7 @@ static int run_sim(const struct cli_args *args)
 	struct sim_result result;
 	int code = CLI_DONE;
 
-	bool random = args->operands < 2 || strcmp(args->operand[1], "random") == 0;
+	bool random = args->operands < 2 || strcmp(args->operand[1], "random") == 0 || is_interplay(args);
 
 	if (cli_value(args, "list")->given) {
 		cli_sim_list();
@@ -122,10 +133,10 @@ static int run_sim(const struct cli_args *args)
 		requests += result.requests;
 		json_array_append_new(runs, run_json(&result));
 		if (result.problem[0])
-			code = say_broken(&result);
+			code = say_broken(args, &result);
 	}
 	if (args->json)
-		json_print(json_pack("{s:s, s:s, s:O}", "workload", "random", "policy", "drawn", "runs", runs));
+		json_print(json_pack("{s:s, s:s, s:O}", "workload", world_kind(args), "policy", "drawn", "runs", runs));
 	else if (code == CLI_DONE)
 		printf("seeds %llu-%llu: every invariant held; %llu steps, %llu requests\n",
 		       (unsigned long long)first, (unsigned long long)last, (unsigned long long)steps,
@@ -246,10 +257,11 @@ static int run_lab(const struct cli_args *args)
 
 const struct cli_verb verb_lab = {
 	.name = "lab",
-	.operands = "sim [random|WORKLOAD|FILE.yaml|FILE.json] | replay FILE | calibration [FILE]",
+	.operands = "sim [random|interplay|WORKLOAD|FILE.yaml|FILE.json] | replay FILE | calibration [FILE]",
 	.summary = "the arbiter in a simulated world, a recording again, how good estimates were",
 	.help = "sim runs the arbiter in random worlds, one a seed, with faults of every kind, and proves\n"
-	        "its invariants after every step. With a workload (--list) it plays a day's load under a\n"
+	        "its invariants after every step; in those of `interplay` conversations, growing contexts, sets,\n"
+	        "pins, others' servers and sleep meet as well. With a workload (--list) it plays a day's load under a\n"
 	        "policy and tells what the clients felt; with FILE.yaml that of your own machine: its memory,\n"
 	        "its models and who asks for them, as doc/simulator.md shows. replay plays what\n"
 	        "`cotenant serve --record FILE` wrote and prints every decision again, byte for byte the same on\n"

@@ -16,6 +16,7 @@ static const char example[] = "cotenant lab sim mixed64 --policy lru --seeds 1-4
 void cli_sim_list(void)
 {
 	puts("random");
+	puts("interplay");
 	for (uint32_t i = 0; scene_workload(i); i++)
 		puts(scene_workload(i));
 }

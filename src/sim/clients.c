@@ -22,6 +22,7 @@ static void arrive(struct world *world, struct request_spec spec)
 	request->model = spec.model;
 	request->kind = spec.kind;
 	request->deaf = world_chance(world, 20);
+	request->need_bytes = spec.need.bytes[0][USE_HOST];
 	spec.sequence = ++world->request_sequence;
 	event.arrived.request = (struct id){ index, request->generation };
 	event.arrived.spec = spec;
@@ -61,6 +62,7 @@ void client_arrives(struct world *world)
 	if (world_chance(world, 200))
 		spec.need.bytes[0][USE_HOST] =
 			(int64_t)((double)world->machine.pool[0].size_bytes * world_draw(world, 0, 0.3));
+	interplay_arrives(world, &spec);
 	arrive(world, spec);
 	world_note(world, world->gap_s * world_draw(world, 0, 2), HAPPENS_ARRIVAL, 0, 0);
 }
@@ -71,8 +73,10 @@ static void tell_end(struct world *world, uint32_t index, enum event_type type, 
 	struct event event = { .type = type };
 
 	struct sim_engine *engine = &world->engine[request->engine];
-	if (request->state != SIM_WAITING && engine->sequence == request->engine_sequence)
+	if (request->state != SIM_WAITING && engine->sequence == request->engine_sequence) {
 		engine->running--;
+		interplay_ended(world, engine, request);
+	}
 	request->state = SIM_NONE;
 	event.request.request = (struct id){ index, request->generation };
 	event.request.fail = fail;
@@ -131,6 +135,7 @@ void client_dispatch(struct world *world, const struct action *action)
 	if (engine->running >= engine->slots)
 		world_broken(world, "a dispatch beyond the slots");
 	engine->running++;
+	interplay_dispatched(world, engine, request);
 	request->state = SIM_RUNNING;
 	request->engine = action->instance.index;
 	request->engine_sequence = engine->sequence;
@@ -202,6 +207,19 @@ static void command(struct world *world, uint32_t model, enum request_kind kind)
 	arrive(world, spec);
 }
 
+uint32_t client_commands(struct world *world, uint32_t model, enum request_kind kind)
+{
+	uint32_t index = free_request(world);
+
+	arrive(world, (struct request_spec){
+		.model = model,
+		.kind = kind,
+		.priority = world->model[model].spec.priority,
+		.deadline_at_us = INT64_MAX,
+	});
+	return index;
+}
+
 /* The same model with twice the context, or half of it. */
 static void resize_model(struct world *world, uint32_t model)
 {
@@ -226,6 +244,7 @@ static void resize_model(struct world *world, uint32_t model)
 static void change_catalogue(struct world *world, uint32_t model)
 {
 	struct model_spec *spec = &world->model[model].spec;
+	bool lazy = spec->flags & MODEL_LAZY;
 
 	if (rng_below(&world->rng, 3) == 0) {
 		resize_model(world, model);
@@ -241,6 +260,8 @@ static void change_catalogue(struct world *world, uint32_t model)
 	}
 	/* What it was started with may not hold any more. */
 	spec->flags |= rng_below(&world->rng, 3) == 0 ? MODEL_RENEW : 0;
+	if (lazy != !!(spec->flags & MODEL_LAZY))
+		spec->flags |= MODEL_RENEW; /* a shell sees to that: its engine keeps no such account */
 	world_tell_model(world, model);
 	spec->flags &= ~(uint32_t)MODEL_RENEW;
 }
@@ -279,7 +300,7 @@ void operator_acts(struct world *world)
 
 /* ---- noise ---- */
 
-static void sleep_a_while(struct world *world)
+void world_sleep(struct world *world)
 {
 	struct event event = { .type = EVENT_SUSPEND };
 
@@ -359,7 +380,7 @@ void noise_happens(struct world *world)
 		return;
 	switch (rng_below(&world->rng, 8)) {
 	case 0:
-		sleep_a_while(world);
+		world_sleep(world);
 		break;
 	case 6:
 		clock_jumps(world);

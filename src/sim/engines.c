@@ -70,13 +70,18 @@ void engine_spawn(struct world *world, const struct action *action)
 		.slots = action->slots,
 		.outside = outside,
 		.base = scaled(&model->spec.base, model->ratio),
-		.each = scaled(&model->spec.per_request, model->ratio),
+		.lazy = model->spec.flags & MODEL_LAZY,
 		.peak = scaled(&model->spec.peak, model->ratio),
 	};
-	if (model->spec.flags & MODEL_MEASURE_FIRST) {
+	if (!engine->lazy)
+		engine->each = scaled(&model->spec.per_request, model->ratio);
+	if (outside)
+		engine->base.bytes[0][USE_HOST] = engine->peak.bytes[0][USE_HOST] = model->server_bytes;
+	else if (model->spec.flags & MODEL_MEASURE_FIRST) {
 		engine->base.bytes[0][USE_HOST] = world->machine.pool[0].size_bytes / 5;
 		engine->peak = engine->base;
 	}
+	world->loads += !outside;
 	world->spawned = true;
 	world->spawned_model = action->model;
 	plan_load(world, engine);
@@ -131,6 +136,8 @@ static void dies(struct world *world, struct sim_engine *engine)
 	event.instance.never_ready = engine->state == ENGINE_LOADING && engine->never_ready;
 	engine->state = ENGINE_DEAD;
 	engine->back_at = world->now + (int64_t)(world_draw(world, 0, 2) * (double)WORLD_SECOND);
+	if (engine->outside)
+		engine->back_at = world->now; /* what it takes is others' again */
 	if (world_chance(world, world->model[engine->model].leak_permille))
 		for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 			world->leaked[pool] += amount_in_pool(&held, pool) / 20;
@@ -207,12 +214,15 @@ static struct amount true_bytes(const struct world *world, const struct sim_engi
 	case ENGINE_NONE:
 		return (struct amount){ 0 };
 	case ENGINE_LOADING:
+		if (engine->outside)
+			return own; /* it was there before */
 		return scaled(&engine->peak, 0.1 + 0.9 * engine->permille / 1000.0);
 	case ENGINE_READY:
 	case ENGINE_STOPPING:
 		own = scaled(&own, 1 + engine->grown + (engine->running ? engine->swing : 0));
 		for (uint32_t i = 0; i < engine->running; i++)
 			amount_add(&own, &engine->each);
+		own.bytes[0][USE_HOST] += interplay_held_bytes(engine);
 		return own;
 	case ENGINE_DEAD:
 		break;
@@ -322,6 +332,9 @@ void engines_sample(struct world *world)
 		move_foreign(world, pool);
 		event.sample.unreclaimable_bytes[pool] = world->foreign[pool] + world->leaked[pool];
 	}
+	event.sample.unreclaimable_bytes[0] += interplay_servers_bytes(world);
+	for (uint32_t pool = 0; pool < world->machine.pools; pool++)
+		world->others[pool] = event.sample.unreclaimable_bytes[pool];
 	for (uint32_t i = 0; i < WORLD_ENGINES && !world->over; i++) {
 		struct sim_engine *engine = &world->engine[i];
 		live_on(world, engine);

@@ -56,7 +56,7 @@ static void reserve(struct model_spec *spec)
 }
 
 /* A server that we do not run, on another machine: it takes nothing here. */
-static void be_outside(struct model_spec *spec)
+void world_be_outside(struct model_spec *spec)
 {
 	const struct amount nothing = { 0 };
 
@@ -107,7 +107,7 @@ void world_draw_model(struct world *world, uint32_t index)
 	if (world->machine.policy == POLICY_COTENANT && !unknown && rng_below(&world->rng, 10) == 0)
 		reserve(spec);
 	else if (rng_below(&world->rng, 12) == 0)
-		be_outside(spec);
+		world_be_outside(spec);
 	if (rng_below(&world->rng, 8) == 0)
 		spec->flags &= ~(uint32_t)MODEL_AUTOLOAD;
 	if (rng_below(&world->rng, 3) == 0)
@@ -126,6 +126,7 @@ void world_draw_model(struct world *world, uint32_t index)
 	model->die_permille = (uint32_t)rng_below(&world->rng, 40);
 	model->grow_permille = (uint32_t)rng_below(&world->rng, 100);
 	model->leak_permille = (uint32_t)rng_below(&world->rng, 60);
+	interplay_model(world, index);
 }
 
 void world_tell_model(struct world *world, uint32_t index)
@@ -147,6 +148,7 @@ void world_populate(struct world *world)
 	draw_machine(world);
 	event.machine = world->machine;
 	world_tell(world, &event);
+	interplay_populate(world);
 	world->models = 2 + (uint32_t)rng_below(&world->rng, WORLD_MODELS - 2);
 	for (uint32_t i = 0; i < world->models; i++) {
 		world_draw_model(world, i);

@@ -18,10 +18,15 @@
  * Then the faults stop: what waits must come to an end. At last the world shuts
  * down, and everything must come back.
  *
+ * With `interplay` the parts of a daemon meet as well: conversations in lazy engines,
+ * contexts that grow, others' servers on this machine, sets, pins, experts, sudden
+ * shortages, sleep; some of these in each world, and plans are tried all along.
+ *
  * arbiter_check() runs after every step (it aborts where an invariant of the
  * arbiter's own rows is broken); beside it the world checks from outside what a
  * shell relies on: one end for each request, no dispatch to what is not ready, no
- * load beyond the room there is. Same seed, same run, on every machine.
+ * load beyond the room there is, nothing left half-way or coming and going once all is
+ * quiet, and others' use known to the byte then. Same seed, same run, on every machine.
  */
 enum { SIM_PROBLEM_BYTES = 256 };
 
@@ -46,6 +51,7 @@ struct sim_options {
 	FILE *trace;        /* each event and action as a line; or NULL */
 	FILE *record;       /* a recording, for replay; or NULL */
 	uint32_t capacity;  /* of one `out`; 0 = drawn from the seed */
+	bool interplay;     /* conversations, growing contexts, others' servers, sets and more meet */
 };
 
 /* 0, or -1 where something was broken: result->problem says what. */

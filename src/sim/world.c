@@ -161,6 +161,9 @@ static void carry_out(struct world *world, const struct action *action)
 	case ACTION_RECORD:
 		check_record(world, &action->decision);
 		break;
+	case ACTION_DISCARD:
+		interplay_discard(world, action);
+		break;
 	case ACTION_WARM:
 	case ACTION_COOL:
 		break; /* files are no matter here */
@@ -285,7 +288,31 @@ static void calm_down(struct world *world)
 {
 	world->calm = true;
 	engines_calm(world);
+	world_note(world, 2400, HAPPENS_QUIET, 0, 0);
 	world_note(world, 3600, HAPPENS_SHUTDOWN, 0, 0);
+}
+
+/* Nobody asks for anything: nothing is on its way, nothing comes and goes, and what others take is known. */
+static void check_quiet(struct world *world)
+{
+	uint64_t loads = world->loads - world->loads_then;
+
+	if (loads > 3 * WORLD_MODELS)
+		world_broken(world, "%llu loads that nobody asked for, in twenty minutes", (unsigned long long)loads);
+	for (uint32_t i = 0; i < arbiter_models(world->arbiter); i++) {
+		struct model_view view;
+		bool there = arbiter_model(world->arbiter, i, &view);
+		if (there && (view.state == MODEL_DRAINING || view.state == MODEL_RESIZING || view.state == MODEL_BUSY))
+			world_broken(world, "model %u is %s though nobody asks for anything", i,
+			             model_state_name(view.state));
+	}
+	for (uint32_t pool = 0; pool < arbiter_pools(world->arbiter); pool++) {
+		struct pool_view view;
+		arbiter_pool(world->arbiter, pool, &view);
+		if (view.foreign_bytes != world->others[pool])
+			world_broken(world, "others take %lld of pool %u, and %lld is thought",
+			             (long long)world->others[pool], pool, (long long)view.foreign_bytes);
+	}
 }
 
 static void shut_down(struct world *world)
@@ -297,6 +324,7 @@ static void shut_down(struct world *world)
 	if (arbiter_requests_live(world->arbiter) != 0)
 		world_broken(world, "%u requests without an end an hour after the last fault",
 		             arbiter_requests_live(world->arbiter));
+	check_quiet(world);
 	world->shutdown = true;
 	world_tell(world, &event);
 	world_note(world, 600, HAPPENS_LIMIT, 0, 0);
@@ -356,11 +384,22 @@ static void happens(struct world *world, const struct happening *happening)
 	case HAPPENS_CALM:
 		calm_down(world);
 		break;
+	case HAPPENS_QUIET:
+		world->loads_then = world->loads;
+		break;
 	case HAPPENS_SHUTDOWN:
 		shut_down(world);
 		break;
 	case HAPPENS_LIMIT:
 		check_end(world);
+		break;
+	case HAPPENS_TOLD:
+	case HAPPENS_ERASED:
+	case HAPPENS_CONTEXT:
+	case HAPPENS_SHORTAGE:
+	case HAPPENS_NAP:
+	case HAPPENS_PLAN:
+		interplay_happens(world, happening);
 		break;
 	}
 }

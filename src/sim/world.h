@@ -37,8 +37,16 @@ enum happening_kind {
 	HAPPENS_NOISE,     /* a late, impossible or strange event */
 	HAPPENS_TIMER,
 	HAPPENS_CALM,
+	HAPPENS_QUIET,     /* long enough after the last fault that nothing is left to do */
 	HAPPENS_SHUTDOWN,
 	HAPPENS_LIMIT,     /* by now it must be over */
+	/* interplay.c */
+	HAPPENS_TOLD,      /* what its slots hold is told */
+	HAPPENS_ERASED,    /* ... was given up */
+	HAPPENS_CONTEXT,
+	HAPPENS_SHORTAGE,
+	HAPPENS_NAP,
+	HAPPENS_PLAN,
 };
 
 enum sim_request_state { SIM_NONE, SIM_WAITING, SIM_RUNNING, SIM_CANCELLED };
@@ -51,9 +59,13 @@ struct sim_request {
 	uint32_t engine; /* RUNNING, CANCELLED */
 	uint64_t engine_sequence;
 	bool deaf;       /* runs until its client leaves */
+	int64_t need_bytes; /* of a lazy model's: the most that its conversation comes to */
+	uint32_t slot;
 };
 
 enum sim_engine_state { ENGINE_NONE, ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING, ENGINE_DEAD };
+
+enum { ENGINE_SLOTS = 4 };
 
 struct sim_engine {
 	enum sim_engine_state state;
@@ -69,6 +81,10 @@ struct sim_engine {
 	double grown;         /* so far, as a share of its base */
 	double swing;         /* what its experts take just now, likewise */
 	bool never_ready;
+	bool lazy;            /* it keeps what conversations filled */
+	bool clearing;        /* ... and was told to give it up */
+	bool slot_busy[ENGINE_SLOTS];
+	int64_t slot_bytes[ENGINE_SLOTS];
 	int64_t back_at;      /* DEAD: its bytes are back */
 	struct amount base;   /* true, when ready */
 	struct amount each;   /* true, of each request */
@@ -84,6 +100,8 @@ struct sim_model {
 	uint32_t grow_permille;
 	uint32_t crash_permille, hang_permille, never_permille, die_permille, leak_permille;
 	int pin_command;       /* as the arbiter has it */
+	int64_t server_bytes;  /* OUTSIDE: what that server takes of this machine */
+	int context_step;      /* so many times it has grown */
 };
 
 struct world {
@@ -114,6 +132,10 @@ struct world {
 	bool drained;
 	bool spawned;           /* in this step: the room is checked after it */
 	uint32_t spawned_model;
+	int64_t others[POOLS_MAX]; /* what is really not ours, at the last sample */
+	uint64_t loads;         /* of our own engines */
+	uint64_t loads_then;    /* when it had become quiet */
+	uint32_t themes;        /* interplay.c; 0: none */
 	bool over;
 };
 
@@ -128,6 +150,7 @@ bool world_chance(struct world *world, uint32_t permille); /* never when calm */
 void world_populate(struct world *world);
 void world_tell_model(struct world *world, uint32_t model);
 void world_draw_model(struct world *world, uint32_t model);
+void world_be_outside(struct model_spec *spec);
 
 /* ---- engines.c ---- */
 void engine_spawn(struct world *world, const struct action *action);
@@ -145,5 +168,21 @@ void noise_happens(struct world *world);
 void client_dispatch(struct world *world, const struct action *action);
 void client_cancel(struct world *world, const struct action *action);
 void client_end(struct world *world, const struct action *action);
+/* An operator's; the request's row, WORLD_REQUESTS where there is no more. */
+uint32_t client_commands(struct world *world, uint32_t model, enum request_kind kind);
+void world_sleep(struct world *world);
+
+/* ---- interplay.c ---- */
+void interplay_populate(struct world *world);
+/* It was just drawn. */
+void interplay_model(struct world *world, uint32_t index);
+void interplay_arrives(struct world *world, struct request_spec *spec);
+void interplay_dispatched(struct world *world, struct sim_engine *engine, struct sim_request *request);
+void interplay_ended(struct world *world, struct sim_engine *engine, const struct sim_request *request);
+void interplay_discard(struct world *world, const struct action *action);
+void interplay_happens(struct world *world, const struct happening *happening);
+/* What an engine's conversations take, and what servers take that nobody has found yet. */
+int64_t interplay_held_bytes(const struct sim_engine *engine);
+int64_t interplay_servers_bytes(const struct world *world);
 
 #endif

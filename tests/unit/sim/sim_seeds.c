@@ -1,5 +1,5 @@
 /*
- * sim_seeds FROM TO [trace]: random worlds, one a seed. A broken one is named
+ * sim_seeds FROM TO [interplay] [trace]: random worlds, one a seed. A broken one is named
  * together with the command line that repeats it, also where an assertion ends us.
  */
 #include <inttypes.h>
@@ -25,19 +25,24 @@ static void say_how_to_repeat(int signal)
 int main(int argc, char **argv)
 {
 	if (argc < 3) {
-		fprintf(stderr, "usage: sim_seeds FROM TO [trace]\n");
+		fprintf(stderr, "usage: sim_seeds FROM TO [interplay] [trace]\n");
 		return 2;
 	}
 	uint64_t from = strtoull(argv[1], NULL, 10);
 	uint64_t to = strtoull(argv[2], NULL, 10);
 	uint64_t steps = 0, loads = 0, evictions = 0, unserved = 0, broken = 0;
 
+	bool interplay = argc > 3 && strcmp(argv[3], "interplay") == 0;
+	bool trace = argc > 3 && strcmp(argv[argc - 1], "trace") == 0;
+	const char *kind = interplay ? "interplay" : "random";
+
 	signal(SIGABRT, say_how_to_repeat);
 	for (uint64_t seed = from; seed <= to; seed++) {
 		struct sim_result result;
 		snprintf(repeat, sizeof(repeat),
-		         "repeat: cotenant lab sim random --seeds %" PRIu64 "-%" PRIu64 "\n", seed, seed);
-		if (sim_run_random(seed, argc > 3 ? stdout : NULL, &result) != 0) {
+		         "repeat: cotenant lab sim %s --seeds %" PRIu64 "-%" PRIu64 "\n", kind, seed, seed);
+		struct sim_options options = { .seed = seed, .trace = trace ? stdout : NULL, .interplay = interplay };
+		if (sim_run(&options, &result) != 0) {
 			fprintf(stderr, "seed %" PRIu64 ": %s\n%s", seed, result.problem, repeat);
 			broken++;
 		}
