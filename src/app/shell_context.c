@@ -189,7 +189,7 @@ static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, u
  */
 int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt)
 {
-	struct prompt_size size = *prompt;
+	struct prompt_size size = prompt_longest(prompt);
 
 	if (size.tokens < 0 && is_loaded(shell, model))
 		return 0;
@@ -201,10 +201,11 @@ int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const st
 bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_size *prompt)
 {
 	const struct shell *shell = ctx;
+	struct prompt_size size = prompt_longest(prompt);
 	struct model_view view;
 
 	return arbiter_model(shell->arbiter, model, &view) && !shell->conf->models[model].mmproj &&
-	       shell_most_tokens(shell, model, prompt) > view.context_tokens;
+	       shell_most_tokens(shell, model, &size) > view.context_tokens;
 }
 
 void shell_context_arrived(struct shell *shell, const struct request_spec *spec)

@@ -32,8 +32,10 @@ int64_t shell_most_tokens(const struct shell *shell, uint32_t model, const struc
 	int64_t tokens = prompt->tokens >= 0 ? prompt->tokens
 	                                     : (prompt->bytes < INT32_MAX ? prompt->bytes : INT32_MAX) + TEMPLATE_TOKENS;
 
+	int64_t prompts = prompt->prompts < INT16_MAX ? prompt->prompts : INT16_MAX;
+
 	tokens = tokens < INT32_MAX ? tokens : INT32_MAX;
-	return reply < INT32_MAX ? tokens + reply : 2 * (int64_t)INT32_MAX;
+	return reply < INT32_MAX ? tokens + prompts * reply : 2 * (int64_t)INT32_MAX;
 }
 
 void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, struct request_spec *out)
@@ -44,7 +46,9 @@ void shell_need(void *ctx, uint32_t model, const struct prompt_size *prompt, str
 	bool known = (prompt->bytes >= 0 || prompt->tokens >= 0) && !shell->conf->models[model].mmproj;
 
 	if ((row->lazy || row->untried) && known) {
-		int64_t most = row->spec.context_tokens ? row->spec.context_tokens : INT32_MAX;
+		/* So many at once, each in a slot of its own. */
+		int64_t at_once = prompt->prompts < row->spec.slots ? prompt->prompts : row->spec.slots;
+		int64_t most = row->spec.context_tokens ? row->spec.context_tokens * (at_once ? at_once : 1) : INT32_MAX;
 		int64_t tokens = shell_most_tokens(shell, model, prompt);
 		out->tokens = tokens < most ? tokens : most;
 	}

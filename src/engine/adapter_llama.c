@@ -7,16 +7,20 @@
 #include "engine/adapter.h"
 #include "estimate/estimate.h"
 
+/* Of what no template is put around. */
+#define TEXTS_COUNTED .counts = "/tokenize", .counts_texts = true
+
 static const struct route_row routes[] = {
 	{ .pattern = "POST /v1/chat/completions", .route = ROUTE_WORK, .makes = MAKES_TEXT,
 	  .counts = "/v1/chat/completions/input_tokens" },
 	{ .pattern = "POST /chat/completions", .route = ROUTE_WORK, .makes = MAKES_TEXT,
 	  .counts = "/v1/chat/completions/input_tokens" },
-	{ .pattern = "POST /api/chat", .route = ROUTE_WORK, .makes = MAKES_TEXT },
-	{ .pattern = "POST /v1/completions", .route = ROUTE_WORK, .makes = MAKES_TEXT },
-	{ .pattern = "POST /completions", .route = ROUTE_WORK, .makes = MAKES_TEXT },
-	{ .pattern = "POST /completion", .route = ROUTE_WORK, .makes = MAKES_TEXT },
-	{ .pattern = "POST /infill", .route = ROUTE_WORK, .makes = MAKES_TEXT },
+	{ .pattern = "POST /api/chat", .route = ROUTE_WORK, .makes = MAKES_TEXT,
+	  .counts = "/v1/chat/completions/input_tokens" },
+	{ .pattern = "POST /v1/completions", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
+	{ .pattern = "POST /completions", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
+	{ .pattern = "POST /completion", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
+	{ .pattern = "POST /infill", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
 	{ .pattern = "POST /v1/responses", .route = ROUTE_WORK, .makes = MAKES_TEXT,
 	  .counts = "/v1/responses/input_tokens" },
 	{ .pattern = "POST /responses", .route = ROUTE_WORK, .makes = MAKES_TEXT,

@@ -34,7 +34,7 @@ static void read_facts(struct exchange *exchange)
 	const struct body_facts *facts = intake_facts(&exchange->intake);
 
 	exchange->may_stream = exchange->shape->streams_unless_told;
-	exchange->prompt_bytes = exchange->prompt_tokens = exchange->reply_tokens = -1;
+	exchange->prompt = (struct prompt_size){ .bytes = -1, .tokens = -1, .reply_tokens = -1, .prompts = 1 };
 	if (!facts)
 		return;
 	/* A field of a form counts more than the query. */
@@ -49,8 +49,16 @@ static void read_facts(struct exchange *exchange)
 	exchange->width = facts->width;
 	exchange->height = facts->height;
 	exchange->ejects = eject_is_asked(exchange, facts, &exchange->ejects_only);
-	exchange->prompt_bytes = (int64_t)facts->prompt_bytes;
-	exchange->reply_tokens = facts->reply_tokens;
+	exchange->prompt = (struct prompt_size){
+		.bytes = (int64_t)facts->prompt_bytes,
+		.tokens = body_facts_tokens(facts),
+		.reply_tokens = facts->reply_tokens,
+		.prompts = (int64_t)body_facts_prompts(facts),
+		.longest_bytes = (int64_t)body_facts_longest_bytes(facts),
+	};
+	exchange->texts = body_facts_countable(facts) ? facts->texts : 0;
+	memcpy(exchange->text, facts->text, sizeof(exchange->text));
+	exchange->beside_tokens = body_facts_beside(facts);
 	find_side(exchange, facts);
 	intake_forget_facts(&exchange->intake);
 }
@@ -373,10 +381,10 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 static void set_need(const struct exchange *exchange, struct request_spec *spec)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
-	struct prompt_size prompt = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
+	struct prompt_size prompt = exchange->prompt;
 
 	if (exchange->route.background)
-		prompt = (struct prompt_size){ 0, -1, 0 };
+		prompt = (struct prompt_size){ .tokens = -1, .prompts = 1 };
 	if (host->need)
 		host->need(host->ctx, exchange->model, &prompt, spec);
 }

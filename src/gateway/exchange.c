@@ -26,9 +26,9 @@ static int64_t tokens_used(const struct exchange *exchange, const struct exchang
 
 	if (told > 0 || end->fail != FAIL_CLIENT_GONE || !end->dispatched)
 		return told;
-	int64_t prompt = exchange->prompt_tokens;
+	int64_t prompt = exchange->prompt.tokens;
 	if (prompt < 0)
-		prompt = exchange->prompt_bytes > 0 ? exchange->prompt_bytes / TOKEN_BYTES : 0;
+		prompt = exchange->prompt.bytes > 0 ? exchange->prompt.bytes / TOKEN_BYTES : 0;
 	return prompt + end->bytes_out / EVENT_BYTES;
 }
 
@@ -78,6 +78,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 	gateway->exchange_count--;
 	upstream_free(exchange->upstream);
 	job_free(exchange->job);
+	outgrow_forget_excerpt(exchange);
 	intake_clear(&exchange->intake);
 	if (!exchange->is_look)
 		gateway->host.on_end(gateway->host.ctx, &end);

@@ -60,9 +60,13 @@ struct exchange {
 	int64_t deadline_us;         /* from arrival; 0 = none */
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
-	int64_t prompt_bytes;        /* bounds the tokens of its prompt; -1 = not known */
-	int64_t prompt_tokens;       /* as its engine counted them; -1 = it did not */
-	int64_t reply_tokens;        /* it asks for at most; -1 = not said */
+	struct prompt_size prompt;
+	struct body_text text[BODY_TEXTS_MAX]; /* what an engine that counts texts alone is to be given; texts 0: nothing */
+	uint32_t texts;
+	int64_t beside_tokens;       /* of the prompt at most, beside those texts */
+	struct intake *excerpt;      /* they themselves, while they are counted; NULL */
+	int64_t counted_tokens;      /* so far, where an engine tells the tokens themselves */
+	bool in_number;              /* ... and its answer goes on within one */
 	uint64_t conversation;       /* by what its body begins with; 0 = unknown */
 	const struct conf_side *side; /* the rule by which it is side traffic; NULL = it is not */
 	struct route_row route;      /* what the request means; known with the model */
@@ -150,6 +154,8 @@ bool outgrow_asks(struct exchange *exchange, const struct upstream_request *requ
  * find none; then exchange_ask() goes on with it.
  */
 bool outgrow_counts_first(struct exchange *exchange);
+/* What it was given to count is given back. */
+void outgrow_forget_excerpt(struct exchange *exchange);
 /* The answer to that is not awaited any longer. */
 void outgrow_asked_long_enough(struct exchange *exchange);
 /* The head of its answer: true where the answer is to be read to its end first. */

@@ -61,7 +61,12 @@ struct prompt_size {
 	int64_t bytes;        /* of its prompt, which bound its tokens; -1 = not known */
 	int64_t tokens;       /* as the engine counted them; -1 = it did not */
 	int64_t reply_tokens; /* that it asks for at most; -1 = not said */
+	int64_t prompts;      /* it is a list of so many, each answered for itself; else 1 */
+	int64_t longest_bytes; /* of one of them, as `bytes` */
 };
+
+/* Of several the longest, as far as that is known: a context is that of one. */
+struct prompt_size prompt_longest(const struct prompt_size *prompt);
 
 /* A request that its engine refused because its context does not hold it. */
 struct outgrown {

@@ -254,6 +254,21 @@ void intake_unfetch(struct intake *intake)
 	intake->next_bytes = 0;
 }
 
+bool intake_hold(struct intake *intake, struct bodies *bodies, struct buf *bytes)
+{
+	int64_t length = (int64_t)buf_length(bytes);
+
+	*intake = (struct intake){ .bodies = bodies, .bytes = *bytes, .length = length, .complete = true };
+	*bytes = BUF_INIT;
+	if (bodies->memory_used + length > bodies->memory_max) {
+		intake_clear(intake);
+		return false;
+	}
+	bodies->memory_used += length;
+	intake->memory_held = length;
+	return true;
+}
+
 void intake_clear(struct intake *intake)
 {
 	if (!intake->bodies)

@@ -79,6 +79,9 @@ void intake_fetch(struct intake *intake, uint64_t offset, size_t bytes,
 /* Who asked is gone: on_fetched does not follow. The body stays, and may be asked for again at once. */
 void intake_unfetch(struct intake *intake);
 
+/* A body of our own, in memory: `bytes` are taken over, or (false) there is no room for them and they are let go. */
+bool intake_hold(struct intake *intake, struct bodies *bodies, struct buf *bytes);
+
 /* Give everything back. May be called twice. */
 void intake_clear(struct intake *intake);
 

@@ -7,21 +7,36 @@
  *
  * A prompt that fits may leave too little for its answer, which would end in the
  * middle: so where the bound by its bytes does not tell that both fit, the engine
- * is asked for the number of its tokens before it is sent.
+ * is asked for the number of its tokens before it is sent. Some paths have another
+ * that counts the very body; for the others the texts of the prompt are tokenised,
+ * and what is beside them is bounded by its bytes.
  */
 #include "gateway/exchange.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "engine/slots.h"
 
 /* The first may have been chosen before others were heard of; what asks again and again is refused. */
 enum { TIMES_MAX = 2, HELD_BYTES_MAX = 64 * 1024 };
 enum { ASK_US = 5 * 1000 * 1000 };
+enum { BETWEEN_TOKENS = 16 }; /* an infilling puts tokens of its own between the texts */
+
+void outgrow_forget_excerpt(struct exchange *exchange)
+{
+	if (exchange->excerpt)
+		intake_clear(exchange->excerpt);
+	free(exchange->excerpt);
+	exchange->excerpt = NULL;
+}
 
 /* Nothing of its engine's answer is left; what the engine is to be sent is. */
 static void forget_answer(struct exchange *exchange)
 {
 	upstream_free(exchange->upstream);
 	exchange->upstream = NULL;
+	outgrow_forget_excerpt(exchange);
 	buf_release(&exchange->error);
 	exchange->engine_status = 0;
 	exchange->first_byte_at_us = 0;
@@ -33,6 +48,19 @@ static bool is_elastic(const struct exchange *exchange)
 	const struct gateway_host *host = &exchange->gateway->host;
 
 	return host->elastic && host->elastic(host->ctx, exchange->model);
+}
+
+struct prompt_size prompt_longest(const struct prompt_size *prompt)
+{
+	struct prompt_size one = *prompt;
+
+	if (prompt->prompts <= 1)
+		return one;
+	one.prompts = 1;
+	one.bytes = prompt->longest_bytes;
+	if (one.tokens > one.bytes)
+		one.tokens = one.bytes; /* all of them were counted, and a token is at least a byte */
+	return one;
 }
 
 /* 0: nobody knows, or it is what its engine says. */
@@ -71,14 +99,14 @@ static bool asks_for_more(struct exchange *exchange, int64_t prompt_tokens)
 		.instance = exchange->instance,
 		.sequence = exchange->sequence,
 		.prompt_tokens = prompt_tokens,
-		.reply_tokens = exchange->reply_tokens >= 0 ? exchange->reply_tokens
-		                                            : exchange_model(exchange)->reply_tokens,
+		.reply_tokens = exchange->prompt.reply_tokens >= 0 ? exchange->prompt.reply_tokens
+		                                                   : exchange_model(exchange)->reply_tokens,
 	};
 
 	if (!host->outgrown(host->ctx, &outgrown))
 		return false;
 	exchange->outgrown++;
-	exchange->prompt_tokens = prompt_tokens;
+	exchange->prompt.tokens = prompt_tokens;
 	forget_answer(exchange);
 	exchange_ask_again(exchange);
 	return true;
@@ -136,14 +164,14 @@ static void take_size(struct exchange *exchange, int64_t tokens)
 
 	forget_answer(exchange);
 	exchange->size_until_us = 0;
-	exchange->prompt_tokens = tokens;
+	exchange->prompt.tokens = tokens;
 	if (!exchange->dispatched_at_us) { /* it was counted for what it is to claim */
 		exchange->instance = ID_NONE;
 		exchange_ask(exchange);
 		return;
 	}
-	struct prompt_size size = { exchange->prompt_bytes, tokens, exchange->reply_tokens };
-	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &size) && asks_for_more(exchange, tokens))
+	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &exchange->prompt) &&
+	    asks_for_more(exchange, prompt_longest(&exchange->prompt).tokens))
 		return;
 	relay_rearm(exchange); /* the alarm may have been the one for this */
 	relay_start(exchange);
@@ -158,12 +186,24 @@ static void on_size_head(void *ctx, const struct message *head, enum body_kind k
 	exchange->engine_status = head->status;
 }
 
+/* Of an answer that is nothing but a list of tokens. */
+static void count_numbers(struct exchange *exchange, struct str part)
+{
+	for (size_t i = 0; i < part.length; i++) {
+		bool is_digit = part.data[i] >= '0' && part.data[i] <= '9';
+		exchange->counted_tokens += is_digit && !exchange->in_number;
+		exchange->in_number = is_digit;
+	}
+}
+
 static void on_size_body(void *ctx, const struct str *parts, uint32_t count)
 {
 	struct exchange *exchange = ctx;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (buf_length(&exchange->error) + parts[i].length <= HELD_BYTES_MAX)
+		if (exchange->route.counts_texts)
+			count_numbers(exchange, parts[i]);
+		else if (buf_length(&exchange->error) + parts[i].length <= HELD_BYTES_MAX)
 			buf_append_str(&exchange->error, parts[i]);
 }
 
@@ -175,9 +215,13 @@ static void on_size_pause(void *ctx)
 static void on_size_end(void *ctx)
 {
 	struct exchange *exchange = ctx;
-	bool told = exchange->engine_status == 200;
 
-	take_size(exchange, told ? json_number(buf_str(&exchange->error), "input_tokens") : -1);
+	if (exchange->engine_status != 200)
+		take_size(exchange, -1);
+	else if (exchange->route.counts_texts)
+		take_size(exchange, exchange->counted_tokens + exchange->beside_tokens + BETWEEN_TOKENS);
+	else
+		take_size(exchange, json_number(buf_str(&exchange->error), "input_tokens"));
 }
 
 static void on_size_failed(void *ctx, const char *what)
@@ -205,11 +249,41 @@ void outgrow_asked_long_enough(struct exchange *exchange)
 	take_size(exchange, -1);
 }
 
-static void ask_size(struct exchange *exchange, const struct upstream_request *request)
+/* The prompt's texts, lists unfolded into one, as /tokenize takes them. False: there is no room for them. */
+static bool make_excerpt(struct exchange *exchange)
+{
+	struct buf body = BUF_INIT;
+	const char *between = "";
+
+	buf_append_str(&body, STR("{\"add_special\":true,\"parse_special\":true,\"content\":["));
+	for (uint32_t i = 0; i < exchange->texts; i++) {
+		struct body_text text = exchange->text[i];
+		struct str slice = intake_slice(&exchange->intake, text.at + text.is_list,
+		                                (size_t)text.length - (text.is_list ? 2 : 0));
+		buf_append_str(&body, str_from(between));
+		buf_append_str(&body, slice);
+		between = ",";
+	}
+	buf_append_str(&body, STR("]}"));
+	exchange->excerpt = xmalloc(sizeof(*exchange->excerpt));
+	if (intake_hold(exchange->excerpt, exchange->intake.bodies, &body))
+		return true;
+	outgrow_forget_excerpt(exchange);
+	return false;
+}
+
+/* False: it cannot be counted now. */
+static bool ask_size(struct exchange *exchange, const struct upstream_request *request)
 {
 	struct upstream_request ask = *request;
 	struct buf head = BUF_INIT;
 
+	if (exchange->route.counts_texts && !make_excerpt(exchange))
+		return false;
+	if (exchange->excerpt)
+		ask.body = exchange->excerpt;
+	exchange->counted_tokens = 0;
+	exchange->in_number = false;
 	exchange->sized = true;
 	exchange->size_until_us = boot_now_us() + ASK_US;
 	exchange_head_for(exchange, str_from(exchange->route.counts), &head);
@@ -218,40 +292,37 @@ static void ask_size(struct exchange *exchange, const struct upstream_request *r
 	exchange->upstream = upstream_start(exchange->gateway, &ask, &size_events, exchange);
 	buf_release(&head);
 	relay_rearm(exchange);
+	return true;
 }
 
 /* Nobody counted it yet, and its engine can. */
 static bool is_countable(const struct exchange *exchange)
 {
-	return !exchange->sized && exchange->prompt_tokens < 0 && exchange->prompt_bytes >= 0 && exchange->route.counts;
+	bool has_texts = exchange->texts && intake_in_memory(&exchange->intake);
+
+	return !exchange->sized && exchange->prompt.tokens < 0 && exchange->prompt.bytes >= 0 && exchange->route.counts &&
+	       (!exchange->route.counts_texts || has_texts);
 }
 
 bool outgrow_asks(struct exchange *exchange, const struct upstream_request *request)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
-	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
 
-	if (!exchange->may_outgrow || !is_countable(exchange) || !host->may_exceed ||
-	    !host->may_exceed(host->ctx, exchange->model, &size))
-		return false;
-	ask_size(exchange, request);
-	return true;
+	return exchange->may_outgrow && is_countable(exchange) && host->may_exceed &&
+	       host->may_exceed(host->ctx, exchange->model, &exchange->prompt) && ask_size(exchange, request);
 }
 
 bool outgrow_counts_first(struct exchange *exchange)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
-	struct prompt_size size = { exchange->prompt_bytes, exchange->prompt_tokens, exchange->reply_tokens };
 	struct upstream_request request;
 
 	if (exchange->upgrade || !is_countable(exchange) || !host->counts_first ||
-	    !host->counts_first(host->ctx, exchange->model, &size) ||
+	    !host->counts_first(host->ctx, exchange->model, &exchange->prompt) ||
 	    !host->loaded(host->ctx, exchange->model, &exchange->instance))
 		return false;
-	if (!relay_request(exchange, &request)) {
-		exchange->instance = ID_NONE;
-		return false;
-	}
-	ask_size(exchange, &request);
-	return true;
+	if (relay_request(exchange, &request) && ask_size(exchange, &request))
+		return true;
+	exchange->instance = ID_NONE;
+	return false;
 }

@@ -131,6 +131,87 @@ static void note_keep_alive(struct body_facts *facts, const struct body_value *v
 		facts->keep_alive = KEEP_ALIVE_ZERO;
 }
 
+/* ---- what a prompt is made of ---- */
+
+void body_facts_prompt_item(struct body_facts *facts, uint32_t depth, char c, uint64_t at)
+{
+	struct body_prompt *prompt = &facts->prompt;
+	bool is_number = c == '-' || (c >= '0' && c <= '9');
+
+	prompt->has_objects |= c == '{';
+	if (depth == 0)
+		return;
+	prompt->has_lists |= c == '[';
+	prompt->strings += c == '"';
+	prompt->numbers += is_number;
+	if (depth > 1)
+		return;
+	prompt->has_tokens |= is_number;
+	prompt->items++;
+	prompt->item_at = at;
+}
+
+void body_facts_prompt_item_ended(struct body_facts *facts, uint32_t depth, uint64_t end)
+{
+	struct body_prompt *prompt = &facts->prompt;
+
+	if (depth == 1 && end - prompt->item_at > prompt->longest_bytes)
+		prompt->longest_bytes = end - prompt->item_at;
+}
+
+static void note_text(struct body_facts *facts, const struct body_value *value)
+{
+	bool is_list = value->kind == BODY_VALUE_CONTAINER;
+
+	if ((is_list || value->kind == BODY_VALUE_STRING) && facts->texts < BODY_TEXTS_MAX)
+		facts->text[facts->texts++] = (struct body_text){ value->at, value->length, is_list };
+}
+
+static uint64_t text_bytes(const struct body_facts *facts)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < facts->texts; i++)
+		sum += facts->text[i].length;
+	return sum;
+}
+
+uint64_t body_facts_prompts(const struct body_facts *facts)
+{
+	const struct body_prompt *prompt = &facts->prompt;
+
+	return prompt->items && !prompt->has_tokens && !prompt->has_objects ? prompt->items : 1;
+}
+
+uint64_t body_facts_longest_bytes(const struct body_facts *facts)
+{
+	if (body_facts_prompts(facts) == 1)
+		return facts->prompt_bytes;
+	uint64_t beside = facts->prompt_bytes - text_bytes(facts);
+	return beside + facts->prompt.longest_bytes;
+}
+
+int64_t body_facts_tokens(const struct body_facts *facts)
+{
+	const struct body_prompt *prompt = &facts->prompt;
+	bool is_tokens = prompt->numbers && !prompt->strings && !prompt->has_objects;
+
+	if (!is_tokens || facts->texts != 1)
+		return -1;
+	return (int64_t)(prompt->numbers + facts->prompt_bytes - text_bytes(facts));
+}
+
+bool body_facts_countable(const struct body_facts *facts)
+{
+	return facts->texts && !facts->prompt.has_lists && !facts->prompt.has_objects;
+}
+
+int64_t body_facts_beside(const struct body_facts *facts)
+{
+	/* Each text may begin with a token of its own; only the first is counted with it. */
+	return (int64_t)(facts->prompt_bytes - text_bytes(facts) + facts->prompt.strings);
+}
+
 const char *body_facts_note(struct body_facts *facts, enum body_key key,
                             const struct body_value *value)
 {
@@ -153,6 +234,8 @@ const char *body_facts_note(struct body_facts *facts, enum body_key key,
 		note_reply_tokens(facts, value);
 	} else if (key >= BODY_KEY_FIRST_PROMPT) {
 		facts->prompt_bytes += value->length;
+		if (key == BODY_KEY_PROMPT || key == BODY_KEY_INPUT_PREFIX || key == BODY_KEY_INPUT_SUFFIX)
+			note_text(facts, value);
 	}
 	return NULL;
 }

@@ -25,6 +25,23 @@ enum keep_alive_wish {
 	KEEP_ALIVE_SET,
 };
 
+/* A string or a list of the top level. */
+struct body_text {
+	uint64_t at, length; /* in the body, with its quotes or brackets */
+	bool is_list;
+};
+
+/* What "prompt" is made of: one text, tokens, both in turn, or a list of such prompts. */
+struct body_prompt {
+	uint64_t items, longest_bytes; /* of the list itself: how many, and the longest of them */
+	uint64_t numbers, strings;     /* at any depth */
+	bool has_tokens;               /* numbers stand in the list itself: all of it is one prompt */
+	bool has_lists, has_objects;
+	uint64_t item_at;              /* private: where the item begins that is being read */
+};
+
+enum { BODY_TEXTS_MAX = 3 };
+
 struct body_facts {
 	bool has_model;
 	char model[BODY_MODEL_MAX + 1]; /* unescaped, terminated; holds no NUL */
@@ -45,6 +62,9 @@ struct body_facts {
 	 * a token is at least a byte, so this bounds them from above.
 	 */
 	uint64_t prompt_bytes;
+	struct body_prompt prompt;
+	struct body_text text[BODY_TEXTS_MAX]; /* prompt, input_prefix and input_suffix, as they came */
+	uint32_t texts;
 	uint64_t conversation; /* hash of how it begins (opening.h); 0 = nothing to tell it by */
 };
 
@@ -66,6 +86,8 @@ enum body_key {
 	BODY_KEY_PROMPT,
 	BODY_KEY_INPUT,
 	BODY_KEY_SYSTEM,
+	BODY_KEY_INPUT_PREFIX = BODY_KEY_FIRST_PROMPT + 9,
+	BODY_KEY_INPUT_SUFFIX,
 	BODY_KEY_INSTRUCTIONS = BODY_KEY_FIRST_PROMPT + 12,
 	BODY_KEY_LAST_PROMPT = BODY_KEY_INSTRUCTIONS,
 	BODY_KEY_ROLE, /* of a message */
@@ -95,6 +117,20 @@ enum body_key body_key_find(struct str name, bool in_options);
 
 /* What it is called in the body; NULL for BODY_KEY_OTHER. */
 const char *body_key_name(enum body_key key);
+
+/* A value that begins with `c` begins in "prompt", `depth` deep (0: it is the prompt itself); ... and such a one ended. */
+void body_facts_prompt_item(struct body_facts *facts, uint32_t depth, char c, uint64_t at);
+void body_facts_prompt_item_ended(struct body_facts *facts, uint32_t depth, uint64_t end);
+
+/* How many prompts it is that are answered each for itself, and a bound by bytes for the tokens of one of them. */
+uint64_t body_facts_prompts(const struct body_facts *facts);
+uint64_t body_facts_longest_bytes(const struct body_facts *facts);
+/* The tokens, where the prompt is nothing but tokens; -1 = who counts them is to read it. */
+int64_t body_facts_tokens(const struct body_facts *facts);
+/* Whether the texts, lists unfolded into one, may be given to who counts tokens of texts and tokens in turn. */
+bool body_facts_countable(const struct body_facts *facts);
+/* ... and how many tokens there may be beside what is counted then. */
+int64_t body_facts_beside(const struct body_facts *facts);
 
 /* Note a value. NULL, or what is wrong with it. */
 const char *body_facts_note(struct body_facts *facts, enum body_key key,

@@ -115,6 +115,8 @@ static void value_ended(struct body_scan *scan, uint64_t end)
 
 	scan->state = scan->depth == 0 ? STATE_DONE : STATE_AFTER_VALUE;
 	scan->capturing = false;
+	if (scan->depth > 1 && scan->outer_key == BODY_KEY_PROMPT)
+		body_facts_prompt_item_ended(&scan->facts, scan->depth - 1, end);
 	if (scan->depth == 0 || key == BODY_KEY_OTHER)
 		return;
 	struct str text = { scan->text, scan->length };
@@ -230,6 +232,8 @@ static void begin_value(struct body_scan *scan, char c)
 		scan->value_at = scan->offset;
 	if (scan->depth == 1 && opens_conversation((enum body_key)scan->key))
 		opening_value(&scan->opening, scan->key);
+	if ((scan->depth == 1 ? scan->key : scan->outer_key) == BODY_KEY_PROMPT)
+		body_facts_prompt_item(&scan->facts, scan->depth - 1, c, scan->offset);
 	switch (c) {
 	case '{':
 		open_container(scan, true);

@@ -1,5 +1,8 @@
 """A context that follows conversations by restart: it starts small, grows when a request needs it, and nothing is lost."""
+import json
 import re
+
+import pytest
 
 from harness import Stream, ask, chat_body, content, decisions, engine_pids, models, real, wait_for, wait_state
 
@@ -107,6 +110,25 @@ def test_an_answer_has_room_too(start):
     body = chat_body("chat", 450, text="room " * 20, ignore_eos=True)
     answer = ask(daemon, "POST", "/v1/chat/completions", body)
     assert answer.status == 200 and answer.json["usage"]["completion_tokens"] == 450, answer
+    assert len(grown(daemon)) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/completions"])
+def test_a_plain_prompt_is_counted_too(start, path):
+    daemon = start({"chat": elastic(low=768)})
+    say(daemon, [user(20)])
+
+    def post(prompt, tokens):
+        body = json.dumps({"model": "chat", "prompt": prompt, "max_tokens": tokens, "ignore_eos": True})
+        answer = ask(daemon, "POST", path, body, {"Content-Type": "application/json"})
+        assert answer.status == 200, answer
+        return answer.json
+    few = "<|im_start|>" * 40  # 480 bytes in 40 tokens
+    post(few, 300)
+    post([few, "room", few, few], 300)  # a context is that of one of them
+    assert not grown(daemon) and model(daemon)["context"] == 768
+    answer = post(few, 740)
+    assert (answer["usage"]["completion_tokens"] if "usage" in answer else answer["tokens_predicted"]) == 740
     assert len(grown(daemon)) == 1
 
 

@@ -298,6 +298,51 @@ def test_a_prompt_is_counted_where_its_bytes_leave_no_room(start):
     assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text=2 * letters)).status == 507
 
 
+# Tokens between the texts, which this model's file does not name.
+INFILLS = " ".join(f"--override-kv tokenizer.ggml.{name}_token_id=int:{n}"
+                   for n, name in ((5, "fim_pre"), (6, "fim_suf"), (7, "fim_mid")))
+PROMPTS = {
+    "/v1/chat/completions": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 6},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": 6},
+    "/v1/messages": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 6},
+    "/completion": lambda text: {"prompt": text, "n_predict": 6},
+    "/completions": lambda text: {"prompt": [1, 9, text], "n_predict": 6},
+    "/v1/completions": lambda text: {"prompt": [text[: len(text) // 2], text[len(text) // 2:]], "max_tokens": 6},
+    "/infill": lambda text: {"input_prefix": text[: len(text) // 2], "input_suffix": text[len(text) // 2:], "n_predict": 6},
+}
+
+
+@pytest.mark.parametrize("path", PROMPTS)
+def test_every_path_s_prompt_is_counted(start, path):
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=2, args=INFILLS)}, limit_mib=250)
+    say(daemon, 1)
+    now = model(daemon)["context_now"]
+
+    def post(text):
+        body = json.dumps({"model": "chat", "ignore_eos": True, **PROMPTS[path](text)})
+        return len(body), ask(daemon, "POST", path, body, {"Content-Type": "application/json"}, timeout=240)
+    letters = "\u00e4" * int(now * 0.45)  # escaped they are three bytes a token
+    size, answer = post(letters)
+    assert size > now, "its bytes are no more than there is room for"
+    assert answer.status == 200, answer
+    assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
+    assert post(2 * letters)[1].status == 507
+
+
+def test_tokens_are_counted_as_they_are(start):
+    """Six bytes each, and nobody has to count them; several prompts are answered each for itself."""
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=2)}, limit_mib=250)
+    say(daemon, 1)
+    now = model(daemon)["context_now"]
+    for count, status in ((0.4, 200), (0.8, 507)):
+        tokens = [100 + i % 150 for i in range(int(now * count))]
+        body = json.dumps({"model": "chat", "prompt": [tokens, tokens], "max_tokens": 4, "ignore_eos": True})
+        assert len(body) > now
+        answer = ask(daemon, "POST", "/v1/completions", body, {"Content-Type": "application/json"}, timeout=240)
+        assert answer.status == status, answer
+        assert status != 200 or len(answer.json["choices"]) == 2
+
+
 def test_a_full_disk_is_not_kept_full(start, tmp_path):
     """A save that failed leaves no part of a file: the next one has the room."""
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(tmp_path)]).returncode:

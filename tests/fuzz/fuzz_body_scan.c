@@ -32,6 +32,11 @@ static void same_facts(const struct body_facts *a, const struct body_facts *b)
 	assert(a->has_stream == b->has_stream && a->stream == b->stream);
 	assert(a->reply_tokens == b->reply_tokens && a->keep_alive == b->keep_alive);
 	assert(a->prompt_bytes == b->prompt_bytes);
+	assert(body_facts_tokens(a) == body_facts_tokens(b) && body_facts_prompts(a) == body_facts_prompts(b));
+	assert(body_facts_longest_bytes(a) == body_facts_longest_bytes(b) && body_facts_longest_bytes(a) <= a->prompt_bytes);
+	assert(body_facts_beside(a) == body_facts_beside(b) && a->texts == b->texts);
+	for (uint32_t i = 0; i < a->texts; i++)
+		assert(a->text[i].at == b->text[i].at && a->text[i].length == b->text[i].length);
 }
 
 /* Refused by us on purpose though it is JSON. */

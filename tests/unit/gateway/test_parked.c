@@ -444,6 +444,52 @@ static void test_a_prompt_is_counted_before_room_is_asked_for(void **state)
 	world_end(&world);
 }
 
+static void engine_tokenises(struct engine_side *side, struct str request)
+{
+	bool asks = str_starts(request, "POST /tokenize ");
+
+	engine_answer(side, asks ? "{\"tokens\":[10,2,\n331]}" : "{\"n\":1}");
+}
+
+/* Where no path counts the body itself, its texts are tokenised; tokens are counted as they are. */
+static void test_texts_are_counted_where_the_body_cannot_be(void **state)
+{
+	static const struct {
+		const char *path, *body, *content;
+		int64_t tokens;
+	} rows[] = {
+		{ "/completion", "{\"prompt\":\"a \\u00e4\",\"model\":\"chat\"}", "[\"a \\u00e4\"]", 3 + 16 },
+		{ "/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",7]}", "[\"a\",7]", 3 + 16 + 1 },
+		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",\"b\"]}", "[\"a\",\"b\"]", 3 + 16 + 2 },
+		{ "/infill", "{\"model\":\"chat\",\"input_prefix\":\"p\",\"input_suffix\":\"s\",\"input_extra\":[]}",
+		  "[\"p\",\"s\"]", 3 + 16 + 2 },
+		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[[7,8],[9,10]]}", NULL, 4 },
+		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[[7,\"a\"],\"b\"]}", NULL, -1 },
+	};
+	struct world world;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		world_begin(&world);
+		world.counts_first = true;
+		world.loaded[0] = true;
+		world.engine = engine_tokenises;
+		struct caller *caller = call_up(&world);
+		post(caller, rows[i].path, rows[i].body);
+		if (rows[i].content) {
+			TURN_UNTIL(&world, world.engine_requests == 1);
+			assert_non_null(strstr(buf_cstr(&world.last_request), rows[i].content));
+			assert_non_null(strstr(buf_cstr(&world.last_request), "\"add_special\":true"));
+		}
+		TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
+		assert_int_equal(world.engine_requests, rows[i].content ? 2 : 1);
+		assert_non_null(strstr(buf_cstr(&world.last_request), rows[i].body)); /* untouched */
+		assert_int_equal(world.last_prompt_tokens, rows[i].tokens);
+		hang_up(caller);
+		world_end(&world);
+	}
+}
+
 /* Nobody holds a ticket yet, so nobody is told of a request that began to wait. */
 static void test_who_leaves_while_it_is_counted_is_gone(void **state)
 {
@@ -505,6 +551,7 @@ int main(void)
 		cmocka_unit_test(test_the_gateway_may_end_with_everything_under_way),
 		cmocka_unit_test(test_a_deadline_holds_where_an_engine_does_not_count),
 		cmocka_unit_test(test_a_prompt_is_counted_before_room_is_asked_for),
+		cmocka_unit_test(test_texts_are_counted_where_the_body_cannot_be),
 		cmocka_unit_test(test_who_leaves_while_it_is_counted_is_gone),
 		cmocka_unit_test(test_who_counts_too_long_is_not_awaited),
 	};

@@ -68,6 +68,45 @@ static void facts_of_a_chat_are_found(void **state)
 	}
 }
 
+static void what_a_prompt_is_made_of(void **state)
+{
+	static const struct {
+		const char *body;
+		int64_t tokens, prompts, longest, beside;
+		bool countable;
+	} rows[] = {
+		{ "{\"prompt\":\"abc\"}", -1, 1, 5, 0, true },
+		{ "{\"prompt\":[1, 22,333]}", 3, 1, 11, 0, true },
+		{ "{\"prompt\":[\"ab\",7,\"c\"]}", -1, 1, 12, 2, true },         /* one, of both */
+		{ "{\"prompt\":[\"ab\", \"cdef\"]}", -1, 2, 6, 2, true },        /* two */
+		{ "{\"prompt\":[[1,2],[3,4,5] ]}", 5, 2, 7, 0, false },
+		{ "{\"prompt\":[[1,\"a\"],\"b\"]}", -1, 2, 7, 2, false },
+		{ "{\"prompt\":{\"prompt_string\":\"x\",\"multimodal_data\":[\"y\"]}}", -1, 1, 45, 2, false },
+		{ "{\"prompt\":[]}", -1, 1, 2, 0, true },
+		{ "{\"prompt\":null}", -1, 1, 4, 4, false },
+		{ "{\"input_suffix\":\"b\",\"input_prefix\":\"a\",\"prompt\":\"\",\"input_extra\":[{\"text\":\"x\"}]}", -1, 1, 22,
+		  14, true },
+		{ "{\"messages\":[{\"content\":[1,2]}]}", -1, 1, 19, 19, false },
+		{ "{\"prompt\":[1,2],\"suffix\":\"abcd\"}", 8, 1, 11, 6, true },
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct body_facts *facts = &scan.facts;
+		assert_true(i % 2 ? scan_by_byte(str_from(rows[i].body)) : scan_whole(str_from(rows[i].body)));
+		assert_int_equal(body_facts_tokens(facts), rows[i].tokens);
+		assert_int_equal(body_facts_prompts(facts), rows[i].prompts);
+		assert_int_equal(body_facts_longest_bytes(facts), rows[i].longest);
+		assert_int_equal(body_facts_countable(facts), rows[i].countable);
+		if (facts->texts || !rows[i].countable)
+			assert_int_equal(body_facts_beside(facts), rows[i].beside);
+	}
+	assert_true(scan_whole(STR("{\"input_suffix\":\"b\",\"prompt\" : [ 1 ] }")));
+	assert_int_equal(scan.facts.texts, 2);
+	assert_true(scan.facts.text[0].at == 16 && scan.facts.text[0].length == 3 && !scan.facts.text[0].is_list);
+	assert_true(scan.facts.text[1].at == 31 && scan.facts.text[1].length == 5 && scan.facts.text[1].is_list);
+}
+
 static void only_the_top_level_counts(void **state)
 {
 	(void)state;
@@ -273,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(facts_of_a_chat_are_found),
+		cmocka_unit_test(what_a_prompt_is_made_of),
 		cmocka_unit_test(only_the_top_level_counts),
 		cmocka_unit_test(the_largest_reply_counts),
 		cmocka_unit_test(keep_alive_of_zero_is_a_wish_to_unload),
