@@ -351,6 +351,8 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 		model_load_failed(a, model, never_ready, fail);
 	else
 		model_crashed(a, model);
+	if (reason == REASON_SLOW) /* the next load would be as slow: nobody waits for two */
+		model_purge(a, model, fail);
 	struct decision decision =
 		decision_about(a, loading ? DECISION_LOAD_FAILED : DECISION_DIED, reason, model);
 	decision.fail = fail;

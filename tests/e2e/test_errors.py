@@ -55,6 +55,7 @@ def test_the_engine_ends(start):
     expect(daemon, chat(daemon, "b"), "backing_off", "no such thing")
     expect(daemon, chat(daemon, "c"), "start_timeout", "stall_timeout")
     expect(daemon, chat(daemon, "e"), "start_timeout", "not ready after", "start_timeout")
+    assert len([d for d in harness.decisions(daemon) if d["kind"] == "load" and d["model"] == "e"]) == 1
 
 
 def test_it_cannot_be_loaded(start):

@@ -292,9 +292,15 @@ static void a_load_that_moves_but_never_ends_is_given_up(void **state)
 	rig_expect(&rig, "spawn a");
 	rig.decisions = true;
 	rig_wait(&rig, 0.6);
-	rig_expect(&rig, "[load_failed a slow], kill a");
+	/* Who waits is told at once; another load would take as long. */
+	rig_expect(&rig, "[load_failed a slow], kill a, reject 1 start_timeout");
+	rig.decisions = false;
 	rig_gone(&rig, 0);
+	rig_wait(&rig, 5);
+	rig_expect(&rig, "");
 	assert_int_equal(rig_view(&rig, 0).failures, 1);
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "spawn a");
 	rig_close(&rig);
 }
 
