@@ -50,11 +50,21 @@ static const char *program_of(const struct conf_model *model)
 	return model->engine_path ? model->engine_path : model->engine_name;
 }
 
-/* What was measured holds for this build of the engine started this way. */
-uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground)
+uint64_t catalogue_engine_build(const struct conf_model *model, const struct catalogue_ground *ground)
+{
+	return program_of(model) ? program_build(program_of(model), ground->lazy.folder) : 0;
+}
+
+bool catalogue_same_engine(const struct conf_model *model, const struct conf_model *other)
+{
+	const char *program = program_of(model), *its = program_of(other);
+
+	return program == its || (program && its && strcmp(program, its) == 0);
+}
+
+uint64_t catalogue_build_key(const struct conf_model *model, uint64_t build)
 {
 	struct buf text = BUF_INIT;
-	uint64_t build = program_of(model) ? program_build(program_of(model), ground->lazy.folder) : 0;
 
 	buf_printf(&text, "%s %llx %lld %lld %s %d", program_of(model), (unsigned long long)build,
 	           (long long)model->slots, (long long)model->context_max, model->kv_type, (int)model->kv);
@@ -70,10 +80,9 @@ uint64_t catalogue_build_key(const struct conf_model *model, const struct catalo
 }
 
 /* The engine alone, whatever it is started with. */
-static uint64_t engine_key(const struct conf_model *model, const struct catalogue_ground *ground)
+static uint64_t engine_key(const struct conf_model *model, uint64_t build)
 {
 	struct buf text = BUF_INIT;
-	uint64_t build = program_of(model) ? program_build(program_of(model), ground->lazy.folder) : 0;
 
 	buf_printf(&text, "%s %llx %s", program_of(model), (unsigned long long)build, model->device);
 	uint64_t key = str_hash(buf_str(&text));
@@ -457,13 +466,14 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 
 	memset(row, 0, sizeof(*row));
 	fill_from_conf(model, &row->spec);
-	row->launch_key = row->spec.build_key = catalogue_build_key(model, ground);
+	uint64_t build = catalogue_engine_build(model, ground);
+	row->launch_key = row->spec.build_key = catalogue_build_key(model, build);
 	if (conf_is_outside(model)) {
 		be_outside(model, &row->spec);
 		return;
 	}
 	row->file_bytes = file_bytes(model);
-	row->keys.build = engine_key(model, ground);
+	row->keys.build = engine_key(model, build);
 	row->spec.context_tokens = model->context_max > 0 ? (uint32_t)model->context_max : 0;
 	int code = ground->files_alone ? 0 : catalogue_check_program(model, &err);
 	bool is_known = model->engine == CONF_ENGINE_LLAMA_SERVER ||
@@ -507,7 +517,7 @@ bool catalogue_is_current(const struct conf_model *model, const struct catalogue
                           const struct catalogue_row *row)
 {
 	return !row->untried && row->spec.file_key == catalogue_file_key(model) &&
-	       row->launch_key == catalogue_build_key(model, ground);
+	       row->launch_key == catalogue_build_key(model, catalogue_engine_build(model, ground));
 }
 
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out)

@@ -63,11 +63,15 @@ struct catalogue_ground {
 void catalogue_build(const struct conf *conf, const struct catalogue_ground *ground, struct catalogue *out);
 /* -ENOENT: the program that runs the model is not there. */
 int catalogue_check_program(const struct conf_model *model, struct err *err);
-/* The model's file, and the build of its engine started this way, as they are on the disk now. */
+/* The model's file, and the build of its engine, libraries included, as they are on the disk now. */
 uint64_t catalogue_file_key(const struct conf_model *model);
 /* When its file was last changed in any way, its rights too: a time that nobody sets back. 0 = not known. */
 int64_t catalogue_file_changed_ns(const struct conf_model *model);
-uint64_t catalogue_build_key(const struct conf_model *model, const struct catalogue_ground *ground);
+uint64_t catalogue_engine_build(const struct conf_model *model, const struct catalogue_ground *ground);
+/* The same program runs both. */
+bool catalogue_same_engine(const struct conf_model *model, const struct conf_model *other);
+/* What was measured holds for this build of the engine started this way. */
+uint64_t catalogue_build_key(const struct conf_model *model, uint64_t build);
 /* Whether the row was made of the very file and program that are there now. */
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
                           const struct catalogue_row *row);

@@ -60,7 +60,10 @@ void shell_push(struct shell *shell, const struct event *event)
 		shell->queue_start = 0;
 		shell->queue_capacity = capacity;
 	}
-	shell->queue[(shell->queue_start + shell->queue_count++) % shell->queue_capacity] = *event;
+	if (shell->queue_count == 0)
+		shell->queue_start = 0; /* what was used last is in the processor's cache still */
+	memcpy(&shell->queue[(shell->queue_start + shell->queue_count++) % shell->queue_capacity], event,
+	       event_used_bytes(event->type));
 }
 
 void shell_defer(struct shell *shell, const struct action *action)
@@ -74,13 +77,14 @@ void shell_defer(struct shell *shell, const struct action *action)
 	shell->deferred[shell->deferred_count++] = *action;
 }
 
-static struct event shell_pop(struct shell *shell)
+/* A copy: the ring may move while it is acted upon. */
+static void shell_pop(struct shell *shell, struct event *out)
 {
-	struct event event = shell->queue[shell->queue_start];
+	const struct event *event = &shell->queue[shell->queue_start];
 
+	memcpy(out, event, event_used_bytes(event->type));
 	shell->queue_start = (shell->queue_start + 1) % shell->queue_capacity;
 	shell->queue_count--;
-	return event;
 }
 
 static void carry_out_deferred(struct shell *shell)
@@ -156,7 +160,8 @@ void shell_turn(struct shell *shell)
 	if (shell->deferred_count)
 		carry_out_deferred(shell);
 	while (shell->queue_count && left-- && shell->phase != PHASE_CLOSING) {
-		struct event event = shell_pop(shell);
+		struct event event;
+		shell_pop(shell, &event);
 		step(shell, &event);
 	}
 	if (shell->recorder)
@@ -226,11 +231,11 @@ void shell_set_pace(struct shell *shell)
 
 	for (uint32_t i = 0; i < shell->instances_used; i++) {
 		const struct instance_row *row = &shell->instances[i];
-		struct model_view view;
+		struct model_hold hold;
 		if (!row->live)
 			continue;
-		bool moving = !arbiter_model(shell->arbiter, row->model, &view) ||
-		              (view.state != MODEL_IDLE && view.state != MODEL_BUSY);
+		bool moving = !arbiter_hold(shell->arbiter, row->model, &hold) ||
+		              (hold.state != MODEL_IDLE && hold.state != MODEL_BUSY);
 		enum sampler_pace need = row->gone ? PACE_RELEASE
 		                         : moving  ? PACE_MOVING
 		                                   : PACE_STEADY;

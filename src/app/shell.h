@@ -160,6 +160,7 @@ struct shell {
 	struct sampler *sampler;
 	struct warmer *warmer;       /* NULL: nothing is warmed here */
 	struct warm_orders *warm;    /* being put together */
+	bool warm_given;             /* of what it was told last something may still be under way */
 	int64_t warm_free_least_bytes;
 	int64_t watched_at_us;
 	uint32_t watch_from;         /* of the models: the next whose file is looked at */

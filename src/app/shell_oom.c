@@ -44,10 +44,10 @@ void shell_score_engines(struct shell *shell, const struct sample *sample, const
 {
 	for (uint32_t i = 0; i < sample->owners; i++) {
 		struct instance_row *row = shell_instance(shell, owners[i].instance);
-		struct model_view view;
-		if (!row || owners[i].gone || !sample->owner[i].pgid || !arbiter_model(shell->arbiter, row->model, &view))
+		struct model_hold hold;
+		if (!row || owners[i].gone || !sample->owner[i].pgid || !arbiter_hold(shell->arbiter, row->model, &hold))
 			continue;
-		int value = score(sample, &sample->owner[i], view.state == MODEL_IDLE);
+		int value = score(sample, &sample->owner[i], hold.state == MODEL_IDLE);
 		int change = value - row->oom_score_adj;
 		if (value == 0 ? change == 0 : change > -STEP_PERMILLE && change < STEP_PERMILLE)
 			continue;

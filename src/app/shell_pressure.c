@@ -26,13 +26,13 @@ static int64_t promised(const struct shell *shell, const struct sample *sample,
 
 	for (uint32_t i = 0; i < sample->owners; i++) {
 		const struct instance_row *row = shell_instance((struct shell *)shell, owners[i].instance);
-		struct model_view view;
-		if (!row || !arbiter_model(shell->arbiter, row->model, &view))
+		struct model_hold hold;
+		if (!row || !arbiter_hold(shell->arbiter, row->model, &hold))
 			continue;
 		int64_t own = sample->owner[i].own_bytes + sample->owner[i].gpu_bytes[0];
-		int64_t claim = amount_in_pool(&view.claim, 0);
+		int64_t claim = amount_in_pool(&hold.claim, 0);
 		bytes += own < claim ? own : claim;
-		*loading |= view.state == MODEL_LOADING;
+		*loading |= hold.state == MODEL_LOADING;
 	}
 	return bytes;
 }

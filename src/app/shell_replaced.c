@@ -34,10 +34,15 @@ static void look(struct job *job)
 {
 	struct replaced_look *self = LIST_ENTRY(job, struct replaced_look, job);
 
+	uint64_t build = 0;
+
 	for (uint32_t i = 0; i < self->count; i++) {
 		struct looked *looked = &self->looked[i];
+		/* Many models, few engines. */
+		if (i == 0 || !catalogue_same_engine(looked->model, looked[-1].model))
+			build = catalogue_engine_build(looked->model, &self->ground);
 		looked->file = catalogue_file_key(looked->model) != looked->file_key;
-		looked->engine = catalogue_build_key(looked->model, &self->ground) != looked->build_key;
+		looked->engine = catalogue_build_key(looked->model, build) != looked->build_key;
 	}
 }
 

@@ -80,13 +80,26 @@ static void fill_watch(struct shell *shell)
 	shell->watch_from += WARM_WATCH_MAX;
 }
 
+static void give_orders(struct shell *shell)
+{
+	struct warm_orders *orders = shell->warm;
+
+	warmer_orders(shell->warmer, orders);
+	shell->warm_given = orders->warms > 0 || orders->cools > 0 || orders->ahead.bytes > 0;
+}
+
+/* Where nothing is wanted and nothing was, its thread sleeps on. */
 void shell_warm_commit(struct shell *shell)
 {
+	struct warm_orders *orders = shell->warm;
+
 	if (!shell->warmer)
 		return;
 	fill_watch(shell);
-	warmer_orders(shell->warmer, shell->warm);
-	shell->warm->warms = shell->warm->cools = 0;
+	if (shell->warm_given || orders->warms > 0 || orders->cools > 0 || orders->ahead.bytes > 0 ||
+	    orders->watches > 0)
+		give_orders(shell);
+	orders->warms = orders->cools = 0;
 }
 
 /* Where low MemFree is itself a danger, nothing stays warm beside a load. */
@@ -126,7 +139,7 @@ void shell_warm_decided(struct shell *shell, const struct decision *decision)
 	if (shell->warm_free_least_bytes)
 		make_free(shell, model);
 	shell->warm->watches = 0;
-	warmer_orders(shell->warmer, shell->warm);
+	give_orders(shell);
 }
 
 static void on_cached(void *ctx, uint32_t model, int64_t bytes)

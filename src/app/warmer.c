@@ -63,7 +63,8 @@ static bool memory_is_low(const struct warmer *warmer)
 	       (meminfo_read("", &info, &err) < 0 || info.free < warmer->free_least_bytes);
 }
 
-static void tell(struct warmer *warmer, uint32_t model, int64_t bytes)
+/* Heard of with the next tell_loop(), so that the loop wakes once for many. */
+static void note(struct warmer *warmer, uint32_t model, int64_t bytes)
 {
 	uint32_t i = 0;
 
@@ -75,6 +76,10 @@ static void tell(struct warmer *warmer, uint32_t model, int64_t bytes)
 		warmer->tolds += i == warmer->tolds;
 	}
 	pthread_mutex_unlock(&warmer->lock);
+}
+
+static void tell_loop(struct warmer *warmer)
+{
 	uv_async_send(&warmer->async);
 }
 
@@ -96,7 +101,7 @@ static void measure(struct warmer *warmer, const struct warm_order *order)
 
 	if (fd < 0)
 		return;
-	tell(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
+	note(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
 	close(fd);
 }
 
@@ -134,7 +139,8 @@ static bool warm(struct warmer *warmer, const struct warm_order *order)
 			continue;
 		goes_on = !memory_is_low(warmer) && read_piece(warmer, fd, at, length);
 	}
-	tell(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
+	note(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
+	tell_loop(warmer);
 	close(fd);
 	return true;
 }
@@ -146,7 +152,7 @@ static void cool(struct warmer *warmer, const struct warm_order *order)
 	if (fd < 0)
 		return;
 	posix_fadvise(fd, order->bytes, 0, POSIX_FADV_DONTNEED);
-	tell(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
+	note(warmer, order->model, page_cache_bytes(fd, 0, INT64_MAX / 2));
 	close(fd);
 }
 
@@ -154,6 +160,8 @@ static void work(struct warmer *warmer, const struct warm_orders *orders)
 {
 	for (uint32_t i = 0; i < orders->cools; i++)
 		cool(warmer, &orders->cool[i]);
+	if (orders->cools > 0)
+		tell_loop(warmer);
 	if (orders->ahead.bytes > 0) {
 		set_priority(IOPRIO_NORMAL);
 		bool done = warm(warmer, &orders->ahead);
@@ -163,6 +171,8 @@ static void work(struct warmer *warmer, const struct warm_orders *orders)
 	}
 	for (uint32_t i = 0; i < orders->watches && !is_interrupted(warmer); i++)
 		measure(warmer, &orders->watch[i]);
+	if (orders->watches > 0)
+		tell_loop(warmer);
 	for (uint32_t i = 0; i < orders->warms; i++)
 		if (!warm(warmer, &orders->warm[i]))
 			return;
@@ -227,7 +237,14 @@ void warmer_orders(struct warmer *warmer, const struct warm_orders *orders)
 {
 	struct warm_orders *copy = xmalloc(sizeof(*copy));
 
-	*copy = *orders;
+	/* What is in use of it, which is little of much. */
+	copy->ahead = orders->ahead;
+	copy->warms = orders->warms;
+	copy->cools = orders->cools;
+	copy->watches = orders->watches;
+	memcpy(copy->warm, orders->warm, orders->warms * sizeof(orders->warm[0]));
+	memcpy(copy->cool, orders->cool, orders->cools * sizeof(orders->cool[0]));
+	memcpy(copy->watch, orders->watch, orders->watches * sizeof(orders->watch[0]));
 	pthread_mutex_lock(&warmer->lock);
 	free(warmer->next);
 	warmer->next = copy;

@@ -170,6 +170,14 @@ struct arbiter_counters {
 
 uint32_t arbiter_models(const struct arbiter *arbiter); /* rows ever used: indices below it may be absent */
 bool arbiter_model(const struct arbiter *arbiter, uint32_t model, struct model_view *out); /* false: absent */
+
+/* Of a model what each sample asks for: a part of its view that costs next to nothing. */
+struct model_hold {
+	enum model_state state;
+	struct amount claim; /* zero where it has no instance */
+};
+
+bool arbiter_hold(const struct arbiter *arbiter, uint32_t model, struct model_hold *out); /* false: absent */
 uint32_t arbiter_pools(const struct arbiter *arbiter);
 void arbiter_pool(const struct arbiter *arbiter, uint32_t pool, struct pool_view *out);
 const struct arbiter_counters *arbiter_counters(const struct arbiter *arbiter);

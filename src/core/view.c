@@ -37,15 +37,35 @@ static void view_instance(const struct arbiter *a, const struct instance *instan
 		out->loading_since_us = instance->opened_at + a->asleep_us;
 }
 
-bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *out)
+/* NULL: absent. */
+static const struct model *model_known(const struct arbiter *a, uint32_t index)
 {
 	if (index >= a->models_used)
-		return false;
+		return NULL;
 	const struct model *model = model_row(a, index);
-	const struct instance *instance = model_instance(a, model);
-	if (!model->present && !instance)
-		return false;
+	return model->present || model_instance(a, model) ? model : NULL;
+}
 
+bool arbiter_hold(const struct arbiter *a, uint32_t index, struct model_hold *out)
+{
+	const struct model *model = model_known(a, index);
+
+	if (!model)
+		return false;
+	const struct instance *instance = model_instance(a, model);
+	*out = (struct model_hold){ .state = model_state(a, model) };
+	if (instance)
+		out->claim = instance->claim;
+	return true;
+}
+
+bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *out)
+{
+	const struct model *model = model_known(a, index);
+
+	if (!model)
+		return false;
+	const struct instance *instance = model_instance(a, model);
 	struct amount base = model_base(model), peak = model_peak(model);
 	*out = (struct model_view){
 		.spec = &model->spec,

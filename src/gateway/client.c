@@ -52,6 +52,7 @@ static void set_unread(struct client *client, bool unread)
 	client->unread = unread;
 	if (unread) {
 		client->gateway->unread++;
+		gateway_watch(client->gateway);
 		stream_pause(client->stream);
 	} else {
 		client->gateway->unread--;

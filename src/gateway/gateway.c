@@ -132,12 +132,18 @@ static void on_watch(uv_timer_t *timer)
 	struct gateway *gateway = timer->data;
 
 	if (gateway->unread == 0)
-		return;
+		uv_timer_stop(timer);
 	LIST_EACH (node, &gateway->clients) {
 		struct client *client = LIST_ENTRY(node, struct client, node);
 		if (client->unread && stream_peer_left(client->stream))
 			client_close(client);
 	}
+}
+
+void gateway_watch(struct gateway *gateway)
+{
+	if (!uv_is_active((uv_handle_t *)&gateway->watch))
+		uv_timer_start(&gateway->watch, on_watch, WATCH_MS, WATCH_MS);
 }
 
 /* ---- the life of the gateway ---- */
@@ -175,7 +181,6 @@ struct gateway *gateway_new(const struct gateway_options *options, const struct 
 	set_bounds(gateway);
 	uv_timer_init(options->loop, &gateway->watch);
 	gateway->watch.data = gateway;
-	uv_timer_start(&gateway->watch, on_watch, WATCH_MS, WATCH_MS);
 	uv_unref((uv_handle_t *)&gateway->watch);
 	if (listen_everywhere(gateway, options->socket_path, err) < 0) {
 		gateway_free(gateway);

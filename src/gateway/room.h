@@ -51,9 +51,12 @@ struct gateway {
 	struct gateway_counters counters;
 	bool draining;
 
-	uv_timer_t watch;      /* looks after clients that are not being read */
+	uv_timer_t watch;      /* looks after clients that are not being read, while there are any */
 	uint32_t unread;       /* how many */
 };
+
+/* One more client is not being read. */
+void gateway_watch(struct gateway *gateway);
 
 /* µs since boot, suspended time included: the arbiter's clock. */
 static inline int64_t boot_now_us(void)
