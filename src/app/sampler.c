@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "probe/nvml.h"
+#include "probe/seen.h"
 
 enum {
 	RELEASE_SECOND_MS = 1, /* the first comes at once */
@@ -38,6 +39,7 @@ struct sampler {
 	bool find_again; /* asked for by the loop */
 	bool finding;    /* with the sample in flight */
 	bool releasing;  /* the same */
+	bool topology_read; /* along with this sample */
 	uint32_t count;
 	int code;
 	struct err err;
@@ -75,6 +77,7 @@ static void find(struct sampler *sampler)
 	found->usual_unaccounted_bytes = sampler->topology.usual_unaccounted_bytes;
 	if (there)
 		sampler->topology = *found;
+	sampler->until_topology = 0;
 	free(found);
 }
 
@@ -92,6 +95,7 @@ static void read_sample(struct sampler *sampler)
 {
 	struct err ignored;
 
+	sampler->topology_read = false;
 	if (sampler->finding)
 		find(sampler);
 	sampler->sample.topology = &sampler->topology;
@@ -103,6 +107,7 @@ static void read_sample(struct sampler *sampler)
 	if (!is_topology_due(sampler))
 		return;
 	sampler->until_topology = TOPOLOGY_EVERY;
+	sampler->topology_read = true;
 	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
 	/* Where it matters a failure is the sample's failure. */
 	int code = topology_read(sampler->root, &sampler->topology,
@@ -137,8 +142,8 @@ static void tell_thread(struct sampler *sampler, bool *what)
 {
 	pthread_mutex_lock(&sampler->lock);
 	*what = true;
-	pthread_cond_signal(&sampler->news);
 	pthread_mutex_unlock(&sampler->lock);
+	pthread_cond_signal(&sampler->news); /* it would only wait for the lock */
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -146,6 +151,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	struct sampler *sampler = handle->data;
 
 	nvml_close(sampler->topology.nvml);
+	seen_free(sampler->sample.seen);
 	pthread_cond_destroy(&sampler->news);
 	pthread_mutex_destroy(&sampler->lock);
 	free(sampler);
@@ -179,7 +185,8 @@ static void on_back(uv_async_t *back)
 		return;
 	}
 	if (sampler->code == 0)
-		sampler->events.on_sample(sampler->events.ctx, &sampler->sample, &sampler->topology, sampler->owners,
+		sampler->events.on_sample(sampler->events.ctx, &sampler->sample,
+		                          sampler->topology_read ? &sampler->topology : NULL, sampler->owners,
 		                          sampler->count);
 	else
 		sampler->events.on_failed(sampler->events.ctx, sampler->err.text);
@@ -253,6 +260,7 @@ struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct topo
 
 	sampler->events = *events;
 	sampler->root = root;
+	sampler->sample.seen = seen_new();
 	sampler->topology = *topology;
 	sampler->pace = PACE_EMPTY;
 	sampler->most_ms = UINT32_MAX;

@@ -46,7 +46,10 @@ struct sampler_events {
 	void *ctx;
 	/* Fill `out` with who is to be measured; returns how many (at most `capacity`). */
 	uint32_t (*owners)(void *ctx, struct sampler_owner *out, uint32_t capacity);
-	/* A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. */
+	/*
+	 * A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. `topology` is NULL
+	 * where it was not read along: it is as it was.
+	 */
 	void (*on_sample)(void *ctx, const struct sample *sample, const struct topology *topology,
 	                  const struct sampler_owner *owners, uint32_t count);
 	void (*on_failed)(void *ctx, const char *text);

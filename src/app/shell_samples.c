@@ -140,8 +140,9 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	struct shell *shell = ctx;
 
 	shell->sample_failing = false;
-	shell->sample = *sample;
-	shell->topology = *topology;
+	sample_copy(&shell->sample, sample);
+	if (topology)
+		shell->topology = *topology;
 	shell->sampled_at_us = shell_now_us();
 	shell_note_baseline(shell, sample);
 	/* First: where all is well again, nobody more goes for what this sample shows released. */

@@ -1,5 +1,6 @@
 #include "probe/cgroup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -138,9 +139,18 @@ static int64_t read_number(const char *root, const char *group, const char *file
 
 	if (length < 0 || (size_t)length >= sizeof name)
 		return fallback;
-	if (lines_read_all(root, name, text, sizeof text) <= 0)
+	if (lines_read_once(root, name, text, sizeof text) <= 0)
 		return fallback;
 	return lines_number(str_from(text), &value, NULL) ? value : fallback; /* "max" is no number */
+}
+
+/* "key number" */
+static void take_number(struct str line, const char *key, int64_t *value)
+{
+	size_t length = strlen(key);
+
+	if (str_starts(line, key) && line.length > length && line.data[length] == ' ')
+		lines_number((struct str){ line.data + length, line.length - length }, value, NULL);
 }
 
 /* The number behind `key` in a file of lines "key number". */
@@ -151,15 +161,12 @@ static int64_t read_keyed(const char *root, const char *group, const char *file,
 	struct str line;
 	char name[PATH_MAX];
 	int64_t value = fallback;
-	size_t key_length = strlen(key);
 	int length = snprintf(name, sizeof name, "%s/%s", group, file);
 
 	if (length < 0 || (size_t)length >= sizeof name || lines_open(&lines, root, name) < 0)
 		return fallback;
 	while (lines_next(&lines, &line))
-		if (str_starts(line, key) && line.length > key_length && line.data[key_length] == ' ')
-			lines_number((struct str){ line.data + key_length, line.length - key_length },
-			             &value, NULL);
+		take_number(line, key, &value);
 	lines_close(&lines);
 	return value;
 }
@@ -177,50 +184,6 @@ static const struct hierarchy version_2 = { "memory.max", "memory.high", "memory
 	                                    "inactive_file", "active_file", "memory.pressure" };
 static const struct hierarchy version_1 = { "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
 	                                    "total_inactive_file", "total_active_file", NULL };
-
-struct limit_search {
-	const char *root;
-	const struct hierarchy *files;
-	struct sample *sample;
-};
-
-static void read_pressure(const char *root, const char *group, const char *file, struct sample *sample)
-{
-	char name[PATH_MAX];
-	int length = file ? snprintf(name, sizeof name, "%s/%s", group, file) : -1;
-
-	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
-	if (length >= 0 && (size_t)length < sizeof name)
-		machine_read_psi(root, name, &sample->cgroup_some_avg10_centi, &sample->cgroup_full_avg10_centi);
-}
-
-static void look_at_limit(void *ctx, const char *group)
-{
-	const struct limit_search *search = ctx;
-	const char *root = search->root;
-	const struct hierarchy *files = search->files;
-	struct sample *sample = search->sample;
-
-	int64_t limit = read_number(root, group, files->limit, INT64_MAX);
-	if (files->softer) {
-		int64_t softer = read_number(root, group, files->softer, INT64_MAX);
-		limit = softer < limit ? softer : limit;
-	}
-	/* cgroup1 writes "none" as the largest whole page; no limit over the machine binds. */
-	if (limit >= sample->total_bytes)
-		return;
-	int64_t used = read_number(root, group, files->usage, 0);
-	int64_t inactive = read_keyed(root, group, "memory.stat", files->inactive, 0);
-	int64_t active = read_keyed(root, group, "memory.stat", files->active, 0);
-	used = used > inactive ? used - inactive : 0;
-	if (sample->cgroup_limit_bytes != INT64_MAX &&
-	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit - used)
-		return;
-	sample->cgroup_limit_bytes = limit;
-	sample->cgroup_used_bytes = used;
-	sample->cgroup_hard_bytes = used > active ? used - active : 0;
-	read_pressure(root, group, files->pressure, sample);
-}
 
 /* Our group and all above it, up to the mount. */
 static void walk_up(const char *mount, const char *path, void (*look)(void *ctx, const char *group),
@@ -243,20 +206,125 @@ static void walk_up(const char *mount, const char *path, void (*look)(void *ctx,
 	}
 }
 
-void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample)
+struct limit_search {
+	const char *root;
+	bool is_v2;
+	int64_t total_bytes;
+	struct cgroup_limits *out;
+};
+
+static void look_for_limit(void *ctx, const char *group)
+{
+	const struct limit_search *search = ctx;
+	const struct hierarchy *files = search->is_v2 ? &version_2 : &version_1;
+	struct cgroup_limits *out = search->out;
+
+	int64_t limit = read_number(search->root, group, files->limit, INT64_MAX);
+	if (files->softer) {
+		int64_t softer = read_number(search->root, group, files->softer, INT64_MAX);
+		limit = softer < limit ? softer : limit;
+	}
+	/* cgroup1 writes "none" as the largest whole page; no limit over the machine binds. */
+	if (limit >= search->total_bytes || out->count == CGROUP_LIMITS_MAX)
+		return;
+	struct cgroup_limit *found = &out->limit[out->count];
+	if (!str_copy(found->group, sizeof found->group, str_from(group)))
+		return;
+	found->is_v2 = search->is_v2;
+	found->bytes = limit;
+	out->count++;
+}
+
+void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, int64_t total_bytes,
+                        struct cgroup_limits *out)
 {
 	char v2[PATH_MAX], v1[PATH_MAX];
+	struct limit_search search = { root, true, total_bytes, out };
 
+	out->count = 0;
+	own_paths(root, v2, v1);
+	if (mounts->v2[0])
+		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_for_limit, &search);
+	search.is_v2 = false;
+	if (mounts->v1_memory[0])
+		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_for_limit, &search);
+}
+
+/* ---- what is left under the limits ---- */
+
+static int open_in(struct handles *handles, struct lines *lines, const char *root, const char *group, const char *file)
+{
+	char name[PATH_MAX];
+	int length = snprintf(name, sizeof name, "%s/%s", group, file);
+
+	if (length < 0 || (size_t)length >= sizeof name)
+		return -ENAMETOOLONG;
+	int rc = handles_lines(handles, lines, root, name);
+	if (rc == 0)
+		lines_in_one_read(lines);
+	return rc;
+}
+
+static int64_t read_usage(struct handles *handles, const char *root, const char *group, const char *file)
+{
+	struct lines lines;
+	struct str line;
+	int64_t value = 0;
+
+	if (open_in(handles, &lines, root, group, file) < 0)
+		return 0;
+	if (!lines_next(&lines, &line) || !lines_number(line, &value, NULL))
+		value = 0;
+	lines_close(&lines);
+	return value;
+}
+
+static void read_file_pages(struct handles *handles, const char *root, const struct cgroup_limit *limit, int64_t *inactive,
+                            int64_t *active)
+{
+	const struct hierarchy *files = limit->is_v2 ? &version_2 : &version_1;
+	struct lines lines;
+	struct str line;
+
+	*inactive = *active = 0;
+	if (open_in(handles, &lines, root, limit->group, "memory.stat") < 0)
+		return;
+	while (lines_next(&lines, &line)) {
+		take_number(line, files->inactive, inactive);
+		take_number(line, files->active, active);
+	}
+	lines_close(&lines);
+}
+
+static void read_limit(struct handles *handles, const char *root, const struct cgroup_limit *limit, struct sample *sample)
+{
+	const struct hierarchy *files = limit->is_v2 ? &version_2 : &version_1;
+	char pressure[PATH_MAX];
+	int64_t inactive, active;
+
+	int64_t used = read_usage(handles, root, limit->group, files->usage);
+	read_file_pages(handles, root, limit, &inactive, &active);
+	used = used > inactive ? used - inactive : 0;
+	if (sample->cgroup_limit_bytes != INT64_MAX &&
+	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit->bytes - used)
+		return;
+	sample->cgroup_limit_bytes = limit->bytes;
+	sample->cgroup_used_bytes = used;
+	sample->cgroup_hard_bytes = used > active ? used - active : 0;
+	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
+	int length = files->pressure ? snprintf(pressure, sizeof pressure, "%s/%s", limit->group, files->pressure) : -1;
+	if (length >= 0 && (size_t)length < sizeof pressure)
+		machine_read_psi(handles, root, pressure, &sample->cgroup_some_avg10_centi,
+		                 &sample->cgroup_full_avg10_centi);
+}
+
+void cgroup_read_limits(const char *root, struct handles *handles, const struct cgroup_limits *limits, struct sample *sample)
+{
 	sample->cgroup_limit_bytes = INT64_MAX;
 	sample->cgroup_used_bytes = sample->cgroup_hard_bytes = 0;
 	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
-	own_paths(root, v2, v1);
-	struct limit_search search = { root, &version_2, sample };
-	if (mounts->v2[0])
-		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_at_limit, &search);
-	search.files = &version_1;
-	if (mounts->v1_memory[0])
-		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_at_limit, &search);
+	for (uint32_t i = 0; i < limits->count; i++)
+		read_limit(handles, root, &limits->limit[i], sample);
 }
 
 struct oom_search {

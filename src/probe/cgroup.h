@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "probe/handles.h"
 #include "probe/sample.h"
 
 /*
@@ -23,11 +24,26 @@ struct cgroup_mounts {
 
 void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
 
+/* The groups that we are below and that have a limit under `total_bytes`, ours first. Limits change seldom. */
+enum { CGROUP_LIMITS_MAX = 8 };
+
+struct cgroup_limits {
+	struct cgroup_limit {
+		char group[PATH_MAX];
+		bool is_v2;
+		int64_t bytes;
+	} limit[CGROUP_LIMITS_MAX];
+	uint32_t count;
+};
+
+void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, int64_t total_bytes,
+                        struct cgroup_limits *out);
+
 /*
- * Fills what sample.h calls cgroup_ (cgroup_hard_bytes without hot_file): of all groups that we
- * are below, the one with least room.
+ * Fills what sample.h calls cgroup_ (cgroup_hard_bytes without hot_file): of these groups, the one with least
+ * room. `handles`: NULL, or files that stay open.
  */
-void cgroup_read_limit(const char *root, const struct cgroup_mounts *mounts, struct sample *sample);
+void cgroup_read_limits(const char *root, struct handles *handles, const struct cgroup_limits *limits, struct sample *sample);
 
 /*
  * The folder in which a group with a limit of its own may be made for a child of ours: our own group's, or that

@@ -9,43 +9,55 @@
 #include "base/alloc.h"
 #include "probe/lines.h"
 
-static bool is_known(const struct hot_files *files, const struct hot_file *file)
+static void add_file(struct hot_files *files, const char *path)
 {
-	for (uint32_t i = 0; i < files->count; i++) {
-		const struct hot_file *other = &files->file[i];
-		bool same_inode = file->identified && other->identified &&
-		                  file->device == other->device && file->inode == other->inode;
-		if (same_inode || strcmp(file->path, other->path) == 0)
-			return true;
-	}
-	return false;
+	uint64_t key = str_hash(str_from(path));
+
+	for (uint32_t i = 0; i < files->count; i++)
+		if (files->file[i].key == key)
+			return;
+	files->file[files->count] = (struct hot_file){ .path = path, .key = key, .first = files->count };
+	files->count++;
 }
 
-static void add_file(struct hot_files *files, const char *root, const char *path)
-{
-	struct stat stat_of;
-	struct hot_file *file = &files->file[files->count];
-
-	*file = (struct hot_file){ .path = path };
-	if (root[0] == '\0' && stat(path, &stat_of) == 0) {
-		file->identified = true;
-		file->device = stat_of.st_dev;
-		file->inode = stat_of.st_ino;
-	}
-	if (!is_known(files, file))
-		files->count++;
-}
-
-void hot_files_open(struct hot_files *files, const char *root, const struct sample *sample)
+void hot_files_open(struct hot_files *files, const struct sample *sample)
 {
 	memset(files, 0, sizeof *files);
-	files->file = xcalloc(HOT_FILES_MOST, sizeof *files->file);
+	files->file = xmalloc(HOT_FILES_MOST * sizeof *files->file);
 	for (uint32_t i = 0; i < sample->owners; i++) {
 		for (uint32_t j = 0; j < SAMPLE_FILES_MAX && sample->owner[i].files[j]; j++) {
 			files->wanted[i] = true;
-			add_file(files, root, sample->owner[i].files[j]);
+			add_file(files, sample->owner[i].files[j]);
 		}
 	}
+}
+
+static void identify(struct hot_file *file, const char *root)
+{
+	struct stat stat_of;
+
+	if (root[0] != '\0' || stat(file->path, &stat_of) < 0)
+		return;
+	file->identified = true;
+	file->device = stat_of.st_dev;
+	file->inode = stat_of.st_ino;
+}
+
+static bool is_same(const struct hot_file *a, const struct hot_file *b)
+{
+	return a->identified && b->identified && a->device == b->device && a->inode == b->inode;
+}
+
+/* Once: a file has many names. */
+static void compare(struct hot_files *files, const char *root)
+{
+	for (uint32_t i = 0; i < files->count && !files->compared; i++) {
+		identify(&files->file[i], root);
+		for (uint32_t j = 0; j < i && files->file[i].first == i; j++)
+			if (is_same(&files->file[i], &files->file[j]))
+				files->file[i].first = j;
+	}
+	files->compared = true;
 }
 
 /* Of an address space; sums of all lines of a file cannot overflow. */
@@ -129,30 +141,59 @@ static void share_out(struct hot_files *files, uint32_t owner, int64_t resident_
 	}
 }
 
-bool hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
-                    int64_t resident_bytes)
+/* What of the files is mapped now: noted with each. */
+static struct hot_maps maps_of(const struct hot_files *files)
+{
+	struct hot_maps maps = { MAPS_NONE, 0, 0 };
+
+	for (uint32_t i = 0; i < files->count; i++) {
+		const struct hot_file *file = &files->file[i];
+		if (file->mapped_bytes == 0)
+			continue;
+		if (maps.kind != MAPS_NONE)
+			return (struct hot_maps){ MAPS_MANY, 0, 0 };
+		maps = (struct hot_maps){ MAPS_ONE, file->key, file->mapped_bytes };
+	}
+	return maps;
+}
+
+struct hot_maps hot_files_look(struct hot_files *files, const char *root, pid_t pid, uint32_t owner,
+                               int64_t resident_bytes)
 {
 	char name[64];
 	struct lines lines;
 	struct str line;
 	struct mapping mapping;
-	bool any = false;
 
 	snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
 	if (!files->wanted[owner] || lines_open(&lines, root, name) < 0)
-		return false;
+		return (struct hot_maps){ MAPS_NONE, 0, 0 };
+	compare(files, root);
 	while (lines_next(&lines, &line)) {
 		if (!parse_mapping(line, &mapping) || mapping.inode == 0)
 			continue;
 		for (uint32_t i = 0; i < files->count; i++)
-			if (is_mapping_of(&mapping, &files->file[i])) {
+			if (files->file[i].first == i && is_mapping_of(&mapping, &files->file[i]))
 				files->file[i].mapped_bytes += mapping.length;
-				any = true;
-			}
 	}
 	lines_close(&lines);
+	struct hot_maps maps = maps_of(files);
 	share_out(files, owner, resident_bytes);
-	return any;
+	return maps;
+}
+
+bool hot_files_recall(struct hot_files *files, const struct hot_maps *maps, uint32_t owner, int64_t resident_bytes)
+{
+	if (maps->kind != MAPS_ONE)
+		return maps->kind == MAPS_NONE;
+	for (uint32_t i = 0; i < files->count; i++) {
+		if (files->file[i].key != maps->file)
+			continue;
+		files->file[files->file[i].first].mapped_bytes = maps->mapped_bytes;
+		share_out(files, owner, resident_bytes);
+		return true;
+	}
+	return false; /* whose name it had is no longer asked for */
 }
 
 void hot_files_close(struct hot_files *files, struct sample *sample)

@@ -29,33 +29,70 @@ static ssize_t read_again(int fd, void *out, size_t size)
 	return count;
 }
 
-int lines_open(struct lines *lines, const char *root, const char *name)
+static ssize_t read_at(int fd, void *out, size_t size, size_t at)
+{
+	ssize_t count;
+	do
+		count = pread(fd, out, size, (off_t)at);
+	while (count < 0 && errno == EINTR);
+	return count;
+}
+
+static void begin(struct lines *lines, int fd)
 {
 	lines->start = lines->end = lines->total = 0;
-	lines->at_end = false;
-	lines->fd = open_below(root, name);
+	lines->at_end = lines->stays = lines->one_read = false;
+	lines->fd = fd;
+}
+
+int lines_open(struct lines *lines, const char *root, const char *name)
+{
+	begin(lines, open_below(root, name));
 	return lines->fd < 0 ? lines->fd : 0;
 }
 
 void lines_close(struct lines *lines)
 {
-	if (lines->fd >= 0)
+	if (lines->fd >= 0 && !lines->stays)
 		close(lines->fd);
 	lines->fd = -1;
 }
 
-static void fill(struct lines *lines)
+static bool is_all(const struct lines *lines, size_t count, size_t wanted)
+{
+	return lines->one_read && count < wanted;
+}
+
+/* 0, or a negative errno, which ends it too. */
+static int fill(struct lines *lines)
 {
 	memmove(lines->window, lines->window + lines->start, lines->end - lines->start);
 	lines->end -= lines->start;
 	lines->start = 0;
-	ssize_t count = read_again(lines->fd, lines->window + lines->end, LINES_WINDOW - lines->end);
+	size_t wanted = LINES_WINDOW - lines->end;
+	char *to = lines->window + lines->end;
+	ssize_t count = lines->stays ? read_at(lines->fd, to, wanted, lines->total) : read_again(lines->fd, to, wanted);
 	if (count <= 0 || lines->total + (size_t)count > LINES_BYTES_MOST) {
 		lines->at_end = true;
-		return;
+		return count < 0 ? -errno : 0;
 	}
 	lines->end += (size_t)count;
 	lines->total += (size_t)count;
+	lines->at_end = is_all(lines, (size_t)count, wanted);
+	return 0;
+}
+
+int lines_again(struct lines *lines, int fd)
+{
+	begin(lines, fd);
+	lines->stays = true;
+	return fill(lines);
+}
+
+void lines_in_one_read(struct lines *lines)
+{
+	lines->one_read = true;
+	lines->at_end = lines->at_end || (lines->total > 0 && is_all(lines, lines->total, LINES_WINDOW));
 }
 
 bool lines_next(struct lines *lines, struct str *line)
@@ -78,6 +115,20 @@ bool lines_next(struct lines *lines, struct str *line)
 			return false;
 		fill(lines);
 	}
+}
+
+int lines_read_once(const char *root, const char *name, char *out, size_t size)
+{
+	int fd = open_below(root, name);
+
+	out[0] = '\0';
+	if (fd < 0)
+		return fd;
+	ssize_t count = read_again(fd, out, size - 1);
+	int code = count < 0 ? -errno : (int)count;
+	close(fd);
+	out[code > 0 ? code : 0] = '\0';
+	return code;
 }
 
 int lines_read_all(const char *root, const char *name, char *out, size_t size)

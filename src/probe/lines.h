@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/str.h"
 
@@ -16,6 +17,9 @@
  * there. Opening never blocks.
  *
  *   lines_open(); while (lines_next()) ...; lines_close()
+ *
+ * To open such a file costs many times what reading it does. One that is read again and again stays open
+ * (handles.h) and is read from its start by lines_again().
  */
 enum {
 	LINES_WINDOW = 8192,
@@ -28,6 +32,8 @@ struct lines {
 	size_t end;
 	size_t total;
 	bool at_end;
+	bool stays;    /* open behind lines_close() */
+	bool one_read; /* see lines_in_one_read() */
 	char window[LINES_WINDOW];
 };
 
@@ -35,8 +41,17 @@ struct lines {
 int lines_open(struct lines *lines, const char *root, const char *name);
 void lines_close(struct lines *lines);
 
+/* The file behind `fd`, from its start. 0, or a negative errno: -ESRCH, -ENODEV where what it told of has gone. */
+int lines_again(struct lines *lines, int fd);
+
+/* The kernel hands this file out with one read: what is less than the window is all of it, and is not asked for more. */
+void lines_in_one_read(struct lines *lines);
+
 /* The next line without its end; valid until the next call. */
 bool lines_next(struct lines *lines, struct str *line);
+
+/* As lines_read_all() where the kernel hands the file out with one read. */
+int lines_read_once(const char *root, const char *name, char *out, size_t size);
 
 /*
  * All of a short file, at most `size` - 1 bytes, with a terminator. The number
@@ -49,5 +64,17 @@ bool lines_field(struct str line, struct str *name, int64_t *value);
 
 /* A decimal at the front of `text` after blanks, clamped to 2^50; the rest in `*rest`. */
 bool lines_number(struct str text, int64_t *value, struct str *rest);
+
+/*
+ * The number behind `name`, which ends with the ':' or the blank between them. False for other lines: most are, so
+ * it is inlined, where the name's length is known.
+ */
+static inline bool lines_named(struct str line, const char *name, int64_t *value)
+{
+	size_t length = strlen(name);
+
+	return str_starts(line, name) &&
+	       lines_number((struct str){ line.data + length, line.length - length }, value, NULL);
+}
 
 #endif

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "probe/lines.h"
@@ -12,37 +13,41 @@
 
 enum { SUPPLIES_MOST = 64, KIB = 1024, PAGE_DEFAULT = 4096 };
 
-int machine_read_memory(const char *root, struct sample *sample, struct err *err)
+static void take_counter(struct str line, struct sample *sample)
+{
+	int64_t kib;
+
+	if (lines_named(line, "MemTotal:", &kib))
+		sample->total_bytes = kib * KIB;
+	else if (lines_named(line, "MemFree:", &kib))
+		sample->free_bytes = kib * KIB;
+	else if (lines_named(line, "MemAvailable:", &kib))
+		sample->available_bytes = kib * KIB;
+	else if (lines_named(line, "AnonPages:", &kib))
+		sample->anon_bytes = kib * KIB;
+	else if (lines_named(line, "Shmem:", &kib))
+		sample->shmem_bytes = kib * KIB;
+	else if (lines_named(line, "SwapTotal:", &kib))
+		sample->swap_total_bytes = kib * KIB;
+	else if (lines_named(line, "SwapFree:", &kib))
+		sample->swap_free_bytes = kib * KIB;
+}
+
+int machine_read_memory(struct handles *handles, const char *root, struct sample *sample, struct err *err)
 {
 	struct lines lines;
-	struct str line, name;
-	int64_t kib;
+	struct str line;
 
 	sample->total_bytes = sample->free_bytes = 0;
 	sample->available_bytes = -1;
 	sample->anon_bytes = sample->shmem_bytes = 0;
 	sample->swap_total_bytes = sample->swap_free_bytes = 0;
-	int rc = lines_open(&lines, root, "/proc/meminfo");
+	int rc = handles_lines(handles, &lines, root, "/proc/meminfo");
 	if (rc < 0)
 		return err_set(err, rc, "%s/proc/meminfo: %s", root, strerror(-rc));
-	while (lines_next(&lines, &line)) {
-		if (!lines_field(line, &name, &kib))
-			continue;
-		if (str_is(name, "MemTotal"))
-			sample->total_bytes = kib * KIB;
-		else if (str_is(name, "MemFree"))
-			sample->free_bytes = kib * KIB;
-		else if (str_is(name, "MemAvailable"))
-			sample->available_bytes = kib * KIB;
-		else if (str_is(name, "AnonPages"))
-			sample->anon_bytes = kib * KIB;
-		else if (str_is(name, "Shmem"))
-			sample->shmem_bytes = kib * KIB;
-		else if (str_is(name, "SwapTotal"))
-			sample->swap_total_bytes = kib * KIB;
-		else if (str_is(name, "SwapFree"))
-			sample->swap_free_bytes = kib * KIB;
-	}
+	lines_in_one_read(&lines);
+	while (lines_next(&lines, &line))
+		take_counter(line, sample);
 	lines_close(&lines);
 	if (sample->total_bytes <= 0 || sample->available_bytes < 0)
 		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal or MemAvailable", root);
@@ -51,15 +56,22 @@ int machine_read_memory(const char *root, struct sample *sample, struct err *err
 	return 0;
 }
 
-void machine_read_zones(const char *root, struct sample *sample)
+void machine_read_zones(struct handles *handles, const char *root, struct sample *sample)
 {
 	struct zones zones;
 
-	zones_read(root, ZONES_ALL_NODES, machine_page_bytes(root), &zones);
+	zones_read(handles, root, ZONES_ALL_NODES, machine_page_bytes(root), &zones);
 	sample->high_watermark_bytes = zones.high_bytes;
 	int64_t most = sample->total_bytes - sample->available_bytes, part = sample->total_bytes / ZONES_PCP_PART;
 	most = part < most ? part : most;
 	sample->available_bytes += zones.pcp_bytes < most ? zones.pcp_bytes : most;
+}
+
+int64_t machine_free_now(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 ? (int64_t)info.freeram * info.mem_unit : 0;
 }
 
 int64_t machine_page_bytes(const char *root)
@@ -78,37 +90,38 @@ int64_t machine_page_bytes(const char *root)
 	return own > 0 ? own : PAGE_DEFAULT;
 }
 
-static bool starts_any(struct str line, const char *const *names)
+/*
+ * Counters since the start of the machine. Older kernels have one refault counter for all pages, newer ones a stall
+ * counter for each kind of zone.
+ */
+static void take_event(struct str line, struct sample *sample)
 {
-	for (; *names; names++)
-		if (str_starts(line, *names))
-			return true;
-	return false;
-}
-
-/* Counters since the start of the machine; older kernels have one refault counter for all pages. */
-static void read_vmstat(const char *root, struct sample *sample)
-{
-	static const char *const refaults[] = { "workingset_refault_file ", "workingset_refault ", NULL };
-	static const char *const stalls[] = { "allocstall", "compact_fail ", NULL };
-	struct lines lines;
-	struct str line, rest;
+	struct str rest;
 	int64_t value;
 
-	sample->oom_kills = sample->file_refaults = sample->allocation_stalls = 0;
-	if (lines_open(&lines, root, "/proc/vmstat") < 0)
-		return;
-	while (lines_next(&lines, &line)) {
+	if (lines_named(line, "oom_kill ", &value))
+		sample->oom_kills = value;
+	else if (lines_named(line, "workingset_refault_file ", &value) || lines_named(line, "workingset_refault ", &value))
+		sample->file_refaults += value;
+	else if (lines_named(line, "compact_fail ", &value))
+		sample->allocation_stalls += value;
+	else if (str_starts(line, "allocstall")) {
 		str_cut(line, ' ', &rest);
-		if (!rest.data || !lines_number(rest, &value, NULL))
-			continue;
-		if (str_starts(line, "oom_kill "))
-			sample->oom_kills = value;
-		else if (starts_any(line, refaults))
-			sample->file_refaults += value;
-		else if (starts_any(line, stalls))
+		if (rest.data && lines_number(rest, &value, NULL))
 			sample->allocation_stalls += value;
 	}
+}
+
+static void read_vmstat(struct handles *handles, const char *root, struct sample *sample)
+{
+	struct lines lines;
+	struct str line;
+
+	sample->oom_kills = sample->file_refaults = sample->allocation_stalls = 0;
+	if (handles_lines(handles, &lines, root, "/proc/vmstat") < 0)
+		return;
+	while (lines_next(&lines, &line))
+		take_event(line, sample);
 	lines_close(&lines);
 }
 
@@ -130,14 +143,15 @@ static int64_t average_of(struct str line)
 	return lines_number(rest, &part, NULL) ? whole * 100 + part : -1;
 }
 
-void machine_read_psi(const char *root, const char *name, int64_t *some_centi, int64_t *full_centi)
+void machine_read_psi(struct handles *handles, const char *root, const char *name, int64_t *some_centi, int64_t *full_centi)
 {
 	struct lines lines;
 	struct str line;
 
 	*some_centi = *full_centi = -1;
-	if (lines_open(&lines, root, name) < 0)
+	if (handles_lines(handles, &lines, root, name) < 0)
 		return;
+	lines_in_one_read(&lines);
 	while (lines_next(&lines, &line)) {
 		if (str_starts(line, "some"))
 			*some_centi = average_of(line);
@@ -175,10 +189,10 @@ static bool is_on_battery(const char *root)
 	return battery && !mains;
 }
 
-void machine_read_pressure(const char *root, struct sample *sample)
+void machine_read_pressure(struct handles *handles, const char *root, struct sample *sample)
 {
-	read_vmstat(root, sample);
-	machine_read_psi(root, "/proc/pressure/memory", &sample->psi_some_avg10_centi, &sample->psi_full_avg10_centi);
+	read_vmstat(handles, root, sample);
+	machine_read_psi(handles, root, "/proc/pressure/memory", &sample->psi_some_avg10_centi, &sample->psi_full_avg10_centi);
 }
 
 void machine_read_slow(const char *root, struct sample *sample)

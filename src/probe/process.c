@@ -1,6 +1,7 @@
 #include "probe/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ enum {
 };
 
 /* Fields of /proc/PID/stat behind the name, as proc(5) numbers them. */
-enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_PGRP = 5, FIELD_SESSION = 6, FIELD_FLAGS = 9, FIELD_UTIME = 14, FIELD_STIME = 15 };
+enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_PGRP = 5, FIELD_SESSION = 6, FIELD_FLAGS = 9 };
 
 static void take_field(int field, struct str text, struct process *out)
 {
@@ -32,18 +33,15 @@ static void take_field(int field, struct str text, struct process *out)
 		out->session = (pid_t)value;
 	else if (field == FIELD_FLAGS)
 		out->kernel_thread = (value & KERNEL_THREAD) != 0;
-	else if (field == FIELD_UTIME || field == FIELD_STIME)
-		out->cpu_us += value;
 }
 
 int process_read(const char *root, pid_t pid, struct process *out)
 {
 	char name[NAME_BYTES], text[STAT_BYTES];
-	long ticks = sysconf(_SC_CLK_TCK);
 
 	*out = (struct process){ .pid = pid, .state = '?' };
 	snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
-	int length = lines_read_all(root, name, text, sizeof text);
+	int length = lines_read_once(root, name, text, sizeof text);
 	if (length < 0)
 		return length;
 	/* The name may hold anything, brackets too: the last one ends it. */
@@ -51,33 +49,78 @@ int process_read(const char *root, pid_t pid, struct process *out)
 	if (!behind || behind[1] == '\0')
 		return -EBADMSG;
 	struct str rest = str_from(behind + 2);
-	for (int field = FIELD_STATE; field <= FIELD_STIME && rest.data; field++)
+	for (int field = FIELD_STATE; field <= FIELD_FLAGS && rest.data; field++)
 		take_field(field, str_cut(rest, ' ', &rest), out);
-	out->cpu_us = ticks > 0 && out->cpu_us < INT64_MAX / 1000000 ? out->cpu_us * 1000000 / ticks : 0;
 	return 0;
+}
+
+bool process_has_memory(char state)
+{
+	return state != 'Z' && state != 'X';
+}
+
+/* "State:	S (sleeping)" */
+static char state_of(struct str line)
+{
+	struct str rest;
+
+	str_cut(line, ':', &rest);
+	rest = rest.data ? str_trim(rest) : (struct str){ "", 0 };
+	return rest.length ? rest.data[0] : '?';
+}
+
+static int64_t in_bytes(int64_t kib)
+{
+	return kib < (INT64_C(1) << 40) ? kib * 1024 : 0;
+}
+
+static void take_status(struct lines *lines, struct process_memory *out)
+{
+	struct str line;
+	int64_t kib;
+
+	*out = (struct process_memory){ .state = '?' };
+	lines_in_one_read(lines);
+	while (lines_next(lines, &line)) {
+		if (str_starts(line, "State:"))
+			out->state = state_of(line);
+		else if (lines_named(line, "RssAnon:", &kib) || lines_named(line, "RssShmem:", &kib) ||
+		         lines_named(line, "VmSwap:", &kib))
+			out->anon_bytes += in_bytes(kib);
+		else if (lines_named(line, "RssFile:", &kib))
+			out->file_bytes = in_bytes(kib);
+	}
 }
 
 int process_read_memory(const char *root, pid_t pid, struct process_memory *out)
 {
 	char name[NAME_BYTES];
 	struct lines lines;
-	struct str line, field;
-	int64_t kib;
 
 	*out = (struct process_memory){ 0 };
 	snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
 	int rc = lines_open(&lines, root, name);
 	if (rc < 0)
 		return rc;
-	while (lines_next(&lines, &line)) {
-		if (!lines_field(line, &field, &kib))
-			continue;
-		int64_t bytes = kib < (INT64_C(1) << 40) ? kib * 1024 : 0;
-		if (str_is(field, "RssAnon") || str_is(field, "RssShmem") || str_is(field, "VmSwap"))
-			out->anon_bytes += bytes;
-		else if (str_is(field, "RssFile"))
-			out->file_bytes = bytes;
-	}
+	take_status(&lines, out);
 	lines_close(&lines);
 	return 0;
+}
+
+int process_open(pid_t pid)
+{
+	char name[NAME_BYTES];
+
+	snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
+	return open(name, O_RDONLY | O_CLOEXEC);
+}
+
+int process_read_open(int status, struct process_memory *out)
+{
+	struct lines lines;
+	int rc = lines_again(&lines, status);
+
+	if (rc == 0)
+		take_status(&lines, out);
+	return rc;
 }

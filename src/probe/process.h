@@ -10,21 +10,31 @@
  */
 struct process {
 	pid_t pid;
-	char state;          /* 'Z' and 'X' hold no memory any more */
+	char state;
 	bool kernel_thread;
 	pid_t parent;
 	pid_t pgid;
 	pid_t session;
-	int64_t cpu_us;
 };
 
 struct process_memory {
+	char state;
 	int64_t anon_bytes;  /* RssAnon + RssShmem + VmSwap */
 	int64_t file_bytes;  /* RssFile */
 };
 
+/* 'Z' and 'X' hold no memory any more. */
+bool process_has_memory(char state);
+
 /* 0, or a negative errno: -ENOENT and -ESRCH where it has ended meanwhile. */
 int process_read(const char *root, pid_t pid, struct process *out);
 int process_read_memory(const char *root, pid_t pid, struct process_memory *out);
+
+/*
+ * Its status file, to be read as often as wished; -1 where it cannot be had. It stays that of this process,
+ * whoever gets its number.
+ */
+int process_open(pid_t pid);
+int process_read_open(int status, struct process_memory *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "probe/hot_file.h"
 #include "probe/machine.h"
 #include "probe/process.h"
+#include "probe/seen.h"
 
 enum {
 	MEMBERS_MOST = 4096,   /* processes named by cgroups, over all owners */
@@ -65,11 +67,6 @@ static uint32_t owner_of(const struct sample *sample, const struct members *memb
 	return UINT32_MAX;
 }
 
-static bool has_ended(int code)
-{
-	return code == -ENOENT || code == -ESRCH;
-}
-
 static void add_gpu_bytes(struct gpu_use *gpus, struct sample_owner *owner, pid_t pid)
 {
 	int64_t bytes[POOLS_KNOWN_MAX];
@@ -88,59 +85,125 @@ struct pass {
 	const struct members *members;
 	struct hot_files *files;
 	struct gpu_use *gpus;
+	bool all; /* of them are looked at, else those of the last such pass */
 };
 
-/* Reading its maps costs most: not where it had none of the files mapped. True where it has. */
-static bool add_process(const struct pass *pass, uint32_t index, const struct process *process, bool may_map)
+static void add_memory(const struct pass *pass, uint32_t index, pid_t pid, const struct process_memory *memory)
 {
 	struct sample_owner *owner = &pass->sample->owner[index];
+
+	owner->processes++;
+	owner->anon_bytes += memory->anon_bytes;
+	owner->file_bytes += memory->file_bytes;
+	add_gpu_bytes(pass->gpus, owner, pid);
+}
+
+/* ---- processes that were seen before ---- */
+
+static uint32_t owner_with(const struct sample *sample, pid_t pgid)
+{
+	for (uint32_t i = 0; i < sample->owners; i++)
+		if (sample->owner[i].pgid == pgid)
+			return i;
+	return UINT32_MAX;
+}
+
+/* False: it has ended, or is no longer asked for. */
+static bool look_again(const struct pass *pass, struct seen_process *process)
+{
+	uint32_t owner = owner_with(pass->sample, process->pgid);
 	struct process_memory memory;
 
-	int rc = process_read_memory(pass->root, process->pid, &memory);
-	if (rc < 0 && has_ended(rc))
+	if (owner == UINT32_MAX || process_read_open(process->status, &memory) < 0 ||
+	    !process_has_memory(memory.state))
 		return false;
-	owner->processes++;
-	owner->cpu_us += process->cpu_us;
-	if (rc < 0) {
-		owner->complete = false;
-		return true;
-	}
-	owner->anon_bytes += memory.anon_bytes;
-	owner->file_bytes += memory.file_bytes;
-	add_gpu_bytes(pass->gpus, owner, process->pid);
-	return may_map && hot_files_look(pass->files, pass->root, process->pid, index, memory.file_bytes);
+	add_memory(pass, owner, process->pid, &memory);
+	if (pass->all || !hot_files_recall(pass->files, &process->maps, owner, memory.file_bytes))
+		process->maps = hot_files_look(pass->files, pass->root, process->pid, owner, memory.file_bytes);
+	return true;
 }
 
-static void note(struct sample_seen *seen, pid_t pid, bool maps)
+/* ---- all others ---- */
+
+static bool has_ended(int code)
 {
-	if (seen->count == SAMPLE_SEEN_MAX) {
-		seen->whole = false;
-		return;
-	}
-	seen->maps[seen->count] = maps;
-	seen->pid[seen->count++] = pid;
+	return code == -ENOENT || code == -ESRCH;
 }
 
-static void look_at(const struct pass *pass, pid_t pid, bool may_map, struct sample_seen *seen)
+/* `maps`: what was found before, or NULL; what was found now. */
+static struct hot_maps add_process(const struct pass *pass, uint32_t index, pid_t pid, const struct hot_maps *maps)
+{
+	const struct hot_maps none = { MAPS_NONE, 0, 0 };
+	struct process_memory memory;
+
+	int rc = process_read_memory(pass->root, pid, &memory);
+	if (rc < 0 && has_ended(rc))
+		return none;
+	if (rc < 0) {
+		pass->sample->owner[index].processes++;
+		pass->sample->owner[index].complete = false;
+		return none;
+	}
+	add_memory(pass, index, pid, &memory);
+	if (maps && hot_files_recall(pass->files, maps, index, memory.file_bytes))
+		return *maps;
+	return hot_files_look(pass->files, pass->root, pid, index, memory.file_bytes);
+}
+
+/* Whose it is, UINT32_MAX: nobody's. False: it has no memory. */
+static bool find_owner(const struct pass *pass, pid_t pid, uint32_t *owner)
 {
 	struct process process;
 
-	if (process_read(pass->root, pid, &process) < 0 || process.kernel_thread)
-		return;
-	if (process.state == 'Z' || process.state == 'X')
-		return;
-	uint32_t owner = owner_of(pass->sample, pass->members, &process);
-	if (owner == UINT32_MAX)
-		return;
-	bool maps = add_process(pass, owner, &process, may_map);
-	if (seen)
-		note(seen, pid, maps);
+	*owner = UINT32_MAX;
+	if (process_read(pass->root, pid, &process) < 0 || !process_has_memory(process.state))
+		return false;
+	if (!process.kernel_thread)
+		*owner = owner_of(pass->sample, pass->members, &process);
+	return true;
 }
 
-/* All of them, and who was an owner's is noted. */
+/* Of those whose number somebody asks for, nothing is taken for granted. */
+static bool is_named(const struct pass *pass, pid_t pid)
+{
+	for (uint32_t i = 0; i < pass->sample->owners; i++)
+		if (pass->sample->owner[i].pgid == pid || pass->sample->owner[i].pid == pid)
+			return true;
+	for (uint32_t i = 0; i < pass->members->count; i++)
+		if (pass->members->pid[i] == pid)
+			return true;
+	return false;
+}
+
+static void look_at(const struct pass *pass, pid_t pid)
+{
+	bool live = pass->root[0] == '\0'; /* a recording changes as files do */
+	struct seen *seen = pass->sample->seen;
+	struct seen_process *before = live ? seen_before(seen, pid) : NULL;
+	uint32_t owner;
+
+	if (before && look_again(pass, before)) {
+		seen_take(seen, before);
+		return;
+	}
+	if (live && seen_was_other(seen, pid) && !is_named(pass, pid)) {
+		seen_note_other(seen, pid);
+		return;
+	}
+	if (!find_owner(pass, pid, &owner))
+		return;
+	if (owner == UINT32_MAX) {
+		seen_note_other(seen, pid);
+		return;
+	}
+	struct hot_maps maps = add_process(pass, owner, pid, NULL);
+	pid_t pgid = pass->sample->owner[owner].pgid;
+	seen_note(seen, pid, pgid, &maps, live && pgid > 0);
+}
+
 static int look_at_all(const struct pass *pass, struct err *err)
 {
-	struct sample_seen *seen = &pass->sample->seen;
+	struct seen *seen = pass->sample->seen;
 	char path[PATH_MAX];
 	struct dirent *entry;
 	uint64_t pid;
@@ -151,48 +214,55 @@ static int look_at_all(const struct pass *pass, struct err *err)
 	DIR *folder = opendir(path);
 	if (!folder)
 		return err_set(err, -errno, "%s: %s", path, strerror(errno));
-	seen->count = 0;
-	seen->whole = true;
+	seen_begin(seen, pass->sample);
 	while ((entry = readdir(folder)))
 		if (str_to_u64(str_from(entry->d_name), &pid) && pid > 0 && pid <= INT32_MAX)
-			look_at(pass, (pid_t)pid, true, seen);
+			look_at(pass, (pid_t)pid);
 	closedir(folder);
-	seen->owners = 0;
-	for (uint32_t i = 0; i < pass->sample->owners; i++)
-		if (pass->sample->owner[i].processes > 0)
-			seen->pgid[seen->owners++] = pass->sample->owner[i].pgid;
+	seen_end(seen, pass->sample);
 	return 0;
 }
 
-static bool was_looked_for(const struct sample_seen *seen, const struct sample_owner *owner)
+static bool was_looked_for(const struct seen *seen, const struct sample_owner *owner)
 {
 	if (owner->pid > 0 || owner->cgroup)
 		return false; /* who came to it since is not known */
-	for (uint32_t i = 0; i < seen->owners && owner->pgid > 0; i++)
-		if (seen->pgid[i] == owner->pgid)
-			return true;
-	return owner->pgid <= 0; /* it has ended */
+	if (owner->pgid <= 0)
+		return true; /* it has ended */
+	uint32_t i = seen_owner(seen, owner);
+	return i != UINT32_MAX && seen->owner[i].found;
 }
 
 /* Others may have come or gone since. */
 static bool may_be_quick(const struct sample *sample)
 {
-	if (!sample->quick || !sample->seen.whole)
+	if (!sample->quick || !seen_last(sample->seen)->whole)
 		return false;
 	for (uint32_t i = 0; i < sample->owners; i++)
-		if (!was_looked_for(&sample->seen, &sample->owner[i]))
+		if (!was_looked_for(sample->seen, &sample->owner[i]))
 			return false;
 	return true;
 }
 
+static void look_at_seen(const struct pass *pass)
+{
+	struct seen_list *list = seen_last(pass->sample->seen);
+	uint32_t owner;
+
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct seen_process *process = &list->process[i];
+		if (process->status >= 0)
+			look_again(pass, process);
+		else if (find_owner(pass, process->pid, &owner) && owner != UINT32_MAX)
+			process->maps = add_process(pass, owner, process->pid, &process->maps);
+	}
+}
+
 static int look_at_processes(const struct pass *pass, struct err *err)
 {
-	const struct sample_seen *seen = &pass->sample->seen;
-
-	if (!may_be_quick(pass->sample))
+	if (pass->all)
 		return look_at_all(pass, err);
-	for (uint32_t i = 0; i < seen->count; i++)
-		look_at(pass, seen->pid[i], seen->maps[i], NULL);
+	look_at_seen(pass);
 	return 0;
 }
 
@@ -204,13 +274,11 @@ static void clear_answers(struct sample *sample)
 		owner->processes = 0;
 		owner->complete = true;
 		owner->anon_bytes = owner->hot_file_bytes = owner->mapped_bytes = owner->file_bytes = owner->own_bytes = 0;
-		owner->cpu_us = 0;
 		memset(owner->gpu_bytes, 0, sizeof owner->gpu_bytes);
 	}
 }
 
-static int read_owners(const char *root, struct sample *sample, const struct cgroup_mounts *mounts,
-                       struct err *err)
+static int read_owners(const char *root, struct sample *sample, struct err *err)
 {
 	struct hot_files files;
 	struct members *members;
@@ -220,13 +288,13 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 	if (sample->owners == 0)
 		return 0;
 	members = xmalloc(sizeof *members);
-	find_members(root, mounts, sample, members);
-	hot_files_open(&files, root, sample);
+	find_members(root, &sample->seen->mounts, sample, members);
+	hot_files_open(&files, sample);
 	if (sample->topology && sample->topology->devices > 0) {
 		gpus = xmalloc(sizeof *gpus);
 		gpu_use_open(gpus, root, sample->topology);
 	}
-	const struct pass pass = { root, sample, members, &files, gpus };
+	const struct pass pass = { root, sample, members, &files, gpus, !may_be_quick(sample) };
 	int rc = look_at_processes(&pass, err);
 	free(gpus);
 	hot_files_close(&files, sample);
@@ -236,46 +304,71 @@ static int read_owners(const char *root, struct sample *sample, const struct cgr
 	return rc;
 }
 
-/* The whole before and after the owners: they compare only if it stood still meanwhile. */
-static int read_once(const char *root, struct sample *sample, const struct cgroup_mounts *mounts,
-                     bool *torn, struct err *err)
+/* What is free before and after the owners were read: they and the whole compare only if it stood still meanwhile. */
+static int read_once(const char *root, struct sample *sample, bool *torn, struct err *err)
 {
-	int rc = machine_read_memory(root, sample, err);
+	struct handles *handles = &sample->seen->handles;
+	bool live = root[0] == '\0';
+	int64_t free_before = live ? machine_free_now() : 0;
+	int rc = read_owners(root, sample, err);
+
+	if (rc == 0)
+		rc = machine_read_memory(handles, root, sample, err);
 	if (rc < 0)
 		return rc;
-	int64_t free_before = sample->free_bytes;
-	rc = read_owners(root, sample, mounts, err);
-	if (rc == 0)
-		rc = machine_read_memory(root, sample, err);
-	if (rc == 0)
-		machine_read_zones(root, sample);
-	int64_t moved = sample->free_bytes - free_before;
+	machine_read_zones(handles, root, sample);
+	int64_t moved = live ? machine_free_now() - free_before : 0;
 	*torn = (moved < 0 ? -moved : moved) > sample->total_bytes / 100;
-	return rc;
+	return 0;
+}
+
+static int read_whole(const char *root, struct sample *sample, struct err *err)
+{
+	struct seen *seen = sample->seen;
+	bool slow = !sample->quick || !seen->has_limits;
+	bool torn = false;
+
+	if (slow)
+		cgroup_find_mounts(root, &seen->mounts);
+	int rc = read_once(root, sample, &torn, err);
+	if (rc == 0 && torn)
+		rc = read_once(root, sample, &torn, err);
+	if (rc < 0)
+		return rc;
+	if (slow) {
+		machine_read_slow(root, sample);
+		cgroup_find_limits(root, &seen->mounts, sample->total_bytes, &seen->limits);
+		seen->has_limits = true;
+	}
+	machine_read_pressure(&seen->handles, root, sample);
+	cgroup_read_limits(root, &seen->handles, &seen->limits, sample);
+	if (slow)
+		handles_sweep(&seen->handles);
+	sample->cgroup_hard_bytes += sample->hot_file_bytes;
+	/* si_mem_available() calls mapped weights available; for us they are not. */
+	sample->unreclaimable_bytes = sample->total_bytes - sample->available_bytes + sample->hot_file_bytes;
+	return 0;
 }
 
 int sample_read(const char *root, struct sample *sample, struct err *err)
 {
-	struct cgroup_mounts *mounts = xmalloc(sizeof *mounts);
-	bool torn = false;
+	struct seen *given = sample->seen;
 
 	assert(sample->owners <= SAMPLE_OWNERS_MAX);
-	cgroup_find_mounts(root, mounts);
-	int rc = read_once(root, sample, mounts, &torn, err);
-	if (rc == 0 && torn)
-		rc = read_once(root, sample, mounts, &torn, err);
-	if (rc == 0) {
-		machine_read_pressure(root, sample);
-		if (!sample->quick)
-			machine_read_slow(root, sample);
-		cgroup_read_limit(root, mounts, sample);
-		sample->cgroup_hard_bytes += sample->hot_file_bytes;
-		/* si_mem_available() calls mapped weights available; for us they are not. */
-		sample->unreclaimable_bytes = sample->total_bytes - sample->available_bytes +
-		                              sample->hot_file_bytes;
-	}
-	free(mounts);
+	if (!given)
+		sample->seen = seen_new();
+	int rc = read_whole(root, sample, err);
+	if (!given)
+		seen_free(sample->seen);
+	sample->seen = given;
 	return rc;
+}
+
+void sample_copy(struct sample *to, const struct sample *from)
+{
+	memcpy(to, from, offsetof(struct sample, owner) + from->owners * sizeof from->owner[0]);
+	to->seen = NULL;
+	to->topology = NULL;
 }
 
 int64_t sample_default_reserve(const struct sample *sample)

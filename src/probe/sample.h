@@ -25,6 +25,8 @@
  */
 enum { SAMPLE_OWNERS_MAX = 64, SAMPLE_FILES_MAX = 8 };
 
+struct seen;
+
 struct sample_owner {
 	/* asked */
 	pid_t pgid;               /* process group (and session) of the instance; 0 = none */
@@ -41,25 +43,12 @@ struct sample_owner {
 	int64_t file_bytes;       /* RssFile in all, for display */
 	int64_t own_bytes;        /* anon + hot_file: what the ledger counts of the host's use */
 	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* held by GPUs for it */
-	int64_t cpu_us;           /* utime + stime */
-};
-
-/* Which processes the owners had when all were looked at; zeroed before the first sample. */
-enum { SAMPLE_SEEN_MAX = 512 };
-
-struct sample_seen {
-	pid_t pid[SAMPLE_SEEN_MAX];
-	bool maps[SAMPLE_SEEN_MAX];      /* it had a file mapped that counts as hot */
-	uint32_t count;
-	bool whole;                      /* all of them are in it */
-	pid_t pgid[SAMPLE_OWNERS_MAX];   /* whose they were: of owners that had any */
-	uint32_t owners;
 };
 
 struct sample {
 	/* asked */
 	bool quick;               /* look at those alone that were seen before, where all owners were; leave the rest */
-	struct sample_seen seen;  /* kept from one sample to the next */
+	struct seen *seen;        /* what is kept from one sample to the next (seen.h); NULL = nothing */
 	const struct topology *topology; /* whose GPUs are looked at; NULL = none */
 	/* answered */
 	int64_t total_bytes;      /* MemTotal */
@@ -82,13 +71,16 @@ struct sample {
 	int64_t oom_kills;        /* /proc/vmstat oom_kill */
 	int64_t file_refaults;    /* file pages read back soon after they were dropped, ever */
 	int64_t allocation_stalls; /* allocations that waited for reclaim, failed compactions, ever */
-	struct sample_owner owner[SAMPLE_OWNERS_MAX];
 	uint32_t owners;
+	struct sample_owner owner[SAMPLE_OWNERS_MAX]; /* last: what is not in use is not copied */
 };
+
+/* The answers, and what was asked of the owners. */
+void sample_copy(struct sample *to, const struct sample *from);
 
 /*
  * Fill `sample`; its owner[].pgid/.cgroup/.files and owners are set by the
- * caller. 0, or a negative errno where /proc/meminfo cannot be read or makes no
+ * caller. What hardly changes (limits of control groups, the source of power) is read where it is not quick. 0, or a negative errno where /proc/meminfo cannot be read or makes no
  * sense (then the sample must not be used).
  */
 int sample_read(const char *root, struct sample *sample, struct err *err);

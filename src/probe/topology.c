@@ -79,14 +79,16 @@ static void read_limits(const char *root, struct topology *t)
 static void read_cgroup(const char *root, struct topology *t)
 {
 	struct cgroup_mounts *mounts = xmalloc(sizeof *mounts);
+	struct cgroup_limits *limits = xmalloc(sizeof *limits);
 	struct sample *sample = xcalloc(1, sizeof *sample);
 
-	sample->total_bytes = t->mem.total;
 	cgroup_find_mounts(root, mounts);
-	cgroup_read_limit(root, mounts, sample);
+	cgroup_find_limits(root, mounts, t->mem.total, limits);
+	cgroup_read_limits(root, NULL, limits, sample);
 	t->cgroup_limit_bytes = sample->cgroup_limit_bytes;
 	t->cgroup_used_bytes = sample->cgroup_used_bytes;
 	free(sample);
+	free(limits);
 	free(mounts);
 }
 

@@ -240,7 +240,7 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 		if (hbm || meminfo_read_node(root, i, &node) < 0)
 			continue;
 		any = true;
-		zones_read(root, (int32_t)i, t->calls.page_bytes, &zones);
+		zones_read(NULL, root, (int32_t)i, t->calls.page_bytes, &zones);
 		int64_t lru = meminfo_lru_file(&node), low = zones.low_bytes;
 		int64_t available = node.free - zones.total_reserve_bytes + lru -
 		                    smaller(lru / 2, low) + node.kreclaimable -
@@ -277,7 +277,7 @@ int topology_read_use(const char *root, struct topology *t, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	zones_read(root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones);
+	zones_read(NULL, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones);
 	if (hbm > 0 && !leave_out_hbm(root, t)) {
 		/* Without the other nodes' counters, what the GPUs' have is taken off all. */
 		if (hbm >= t->mem.total)

@@ -52,12 +52,22 @@ static void take_line(struct str text, struct zone *zone, struct zones *sum)
 	}
 }
 
+/* Of hundreds of lines few begin as one does that is looked for. */
+static struct str without_indent(struct str line)
+{
+	size_t i = 0;
+
+	while (i < line.length && line.data[i] == ' ')
+		i++;
+	return (struct str){ line.data + i, line.length - i };
+}
+
 static int64_t in_bytes(int64_t pages, int64_t page_bytes)
 {
 	return pages < PAGES_MOST ? pages * page_bytes : 0;
 }
 
-void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones *out)
+void zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out)
 {
 	struct lines lines;
 	struct str line;
@@ -65,10 +75,10 @@ void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones
 	bool wanted = true;
 
 	*out = (struct zones){ 0 };
-	if (lines_open(&lines, root, "/proc/zoneinfo") < 0)
+	if (handles_lines(handles, &lines, root, "/proc/zoneinfo") < 0)
 		return;
 	while (lines_next(&lines, &line)) {
-		struct str text = str_trim(line);
+		struct str text = without_indent(line);
 		if (str_starts(text, "Node ")) {
 			wanted = node == ZONES_ALL_NODES || number_behind(text, 5) == node;
 			zone = (struct zone){ 0 };

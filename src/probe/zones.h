@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "probe/handles.h"
+
 /*
  * zones - what the kernel keeps for itself of each zone, and how broken up the
  * free memory is.
@@ -28,8 +30,8 @@ enum { ZONES_PCP_PART = 8 };
 
 enum { ZONES_ALL_NODES = -1 };
 
-/* `node` is a number or ZONES_ALL_NODES. */
-void zones_read(const char *root, int32_t node, int64_t page_bytes, struct zones *out);
+/* `node` is a number or ZONES_ALL_NODES; `handles`: NULL, or files that stay open. */
+void zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out);
 
 /*
  * Free memory in blocks of at least 2 MiB, and of 4 MiB in `*blocks_4m` (may be

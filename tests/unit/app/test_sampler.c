@@ -37,7 +37,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	struct bench *bench = ctx;
 
 	bench->samples++;
-	assert_true(sample->total_bytes > 0 && topology->pools > 0);
+	assert_true(sample->total_bytes > 0);
+	assert_true(topology || bench->samples > 1); /* read along with the first */
 	assert_int_equal(count, 1);
 	assert_int_equal(asked[0].owner.pgid, 201);
 	assert_int_equal(sample->owner[0].processes, 1);

@@ -1,5 +1,6 @@
 /* The probe against this machine and children whose memory is known. */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "../cmocka_all.h"
 #include "probe/sample.h"
+#include "probe/seen.h"
 #include "probe/topology.h"
 
 #define MIB (INT64_C(1) << 20)
@@ -86,7 +88,7 @@ static void a_child_of_200_mib_is_measured(void **state)
 	assert_int_equal(owner->own_bytes, owner->anon_bytes);
 	assert_true(sample.unreclaimable_bytes >= owner->own_bytes);
 	assert_true(sample.total_bytes > sample.unreclaimable_bytes);
-	assert_true(owner->cpu_us >= 0 && owner->file_bytes > 0);
+	assert_true(owner->file_bytes > 0);
 	stop_child(&child);
 
 	read_live(&sample);
@@ -130,6 +132,154 @@ static void a_mapped_model_counts_once_over_two_owners(void **state)
 	unlink(path);
 }
 
+/* ---- from one sample to the next ---- */
+
+static struct sample *look(struct sample *sample, bool quick)
+{
+	sample->quick = quick;
+	return read_live(sample);
+}
+
+static void what_stays_open_tells_of_now(void **state)
+{
+	static struct sample sample;
+	struct child first = start_child(50 * MIB, NULL, 0), second = start_child(20 * MIB, NULL, 0);
+
+	(void)state;
+	sample = (struct sample){ .owners = 2, .owner = { { .pgid = first.pid }, { .pgid = second.pid } } };
+	sample.seen = seen_new();
+	look(&sample, false);
+	assert_int_equal(seen_last(sample.seen)->count, 2);
+	assert_true(seen_last(sample.seen)->process[0].status >= 0);
+	look(&sample, true);
+	assert_in_range(sample.owner[0].anon_bytes, 50 * MIB, 54 * MIB);
+	assert_in_range(sample.owner[1].anon_bytes, 20 * MIB, 24 * MIB);
+	stop_child(&first);
+	look(&sample, true);
+	assert_int_equal(sample.owner[0].processes, 0);
+	assert_int_equal(sample.owner[1].processes, 1);
+	look(&sample, false);
+	assert_int_equal(seen_last(sample.seen)->count, 1);
+	assert_int_equal(sample.owner[1].processes, 1);
+	stop_child(&second);
+	seen_free(sample.seen);
+}
+
+/* It forks when it is told to; the child holds memory of its own and lives as long. */
+static struct child start_forking(pid_t *session)
+{
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	int told[2];
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	*session = fork();
+	assert_true(*session >= 0);
+	if (*session > 0) {
+		close(ends[0]);
+		close(told[1]);
+		char byte;
+		assert_int_equal(read(told[0], &byte, 1), 1);
+		close(told[0]);
+		return (struct child){ *session, ends[1] };
+	}
+	close(ends[1]);
+	setsid();
+	char byte = 'r';
+	if (write(told[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1)
+		_exit(1);
+	(void)!fork();
+	alarm(30);
+	pause();
+	_exit(0);
+}
+
+static void who_comes_later_is_found_by_the_next_look_at_all(void **state)
+{
+	static struct sample sample;
+	pid_t session;
+	struct child child = start_forking(&session);
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = session };
+	sample.seen = seen_new();
+	look(&sample, false);
+	assert_int_equal(sample.owner[0].processes, 1);
+	assert_int_equal(write(child.ready, "f", 1), 1);
+	for (int i = 0; i < 200 && sample.owner[0].processes < 2; i++) {
+		poll(NULL, 0, 5);
+		look(&sample, false);
+	}
+	assert_int_equal(sample.owner[0].processes, 2);
+	kill(-session, SIGKILL);
+	stop_child(&child);
+	seen_free(sample.seen);
+}
+
+/* Nobody asked for them when they were seen first. */
+static void who_was_nobodys_is_found_when_it_is_asked_for(void **state)
+{
+	static struct sample sample;
+	struct child other = start_child(MIB, NULL, 0);
+	pid_t session;
+	struct child child = start_forking(&session);
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = other.pid };
+	sample.seen = seen_new();
+	assert_int_equal(write(child.ready, "f", 1), 1);
+	poll(NULL, 0, 50);
+	look(&sample, false);
+	look(&sample, false);
+	assert_true(seen_last(sample.seen)->others > 1);
+	sample.owners = 2;
+	sample.owner[1] = (struct sample_owner){ .pgid = session };
+	for (int i = 0; i < 3; i++) {
+		look(&sample, i > 0);
+		assert_int_equal(sample.owner[0].processes, 1);
+		assert_int_equal(sample.owner[1].processes, 2);
+	}
+	kill(-session, SIGKILL);
+	stop_child(&child);
+	stop_child(&other);
+	seen_free(sample.seen);
+}
+
+static void a_mapped_file_is_recalled_by_any_of_its_names(void **state)
+{
+	static struct sample sample;
+	char path[] = "/var/tmp/test-probe-XXXXXX", link_path[64];
+	static const char block[MIB];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(write(fd, block, sizeof block), sizeof block);
+	snprintf(link_path, sizeof link_path, "%s-too", path);
+	assert_int_equal(link(path, link_path), 0);
+	struct child first = start_child(0, path, 8 * MIB), second = start_child(0, link_path, 8 * MIB);
+	sample = (struct sample){ .owners = 2, .owner = { { .pgid = first.pid, .files = { path } },
+		                                          { .pgid = second.pid, .files = { link_path } } } };
+	sample.seen = seen_new();
+	look(&sample, false);
+	int64_t hot = sample.hot_file_bytes;
+	assert_in_range(hot, 8 * MIB, 8 * MIB + MIB);
+	look(&sample, true);
+	assert_int_equal(sample.hot_file_bytes, hot);
+	/* The first of them is no longer asked for: by the other name it is the same file. */
+	stop_child(&first);
+	sample.owners = 1;
+	sample.owner[0] = sample.owner[1];
+	look(&sample, true);
+	assert_int_equal(sample.hot_file_bytes, hot);
+	assert_int_equal(sample.owner[0].hot_file_bytes, hot);
+	stop_child(&second);
+	seen_free(sample.seen);
+	close(fd);
+	unlink(path);
+	unlink(link_path);
+}
+
 /* The two sums are made of different counters; what stands in none of them is small. */
 static void both_sums_of_what_is_used_agree(void **state)
 {
@@ -170,6 +320,10 @@ int main(void)
 		cmocka_unit_test(the_machine_makes_sense),
 		cmocka_unit_test(a_child_of_200_mib_is_measured),
 		cmocka_unit_test(a_mapped_model_counts_once_over_two_owners),
+		cmocka_unit_test(what_stays_open_tells_of_now),
+		cmocka_unit_test(who_comes_later_is_found_by_the_next_look_at_all),
+		cmocka_unit_test(who_was_nobodys_is_found_when_it_is_asked_for),
+		cmocka_unit_test(a_mapped_file_is_recalled_by_any_of_its_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "../cmocka_all.h"
 #include "base/rng.h"
 #include "probe/sample.h"
+#include "probe/seen.h"
 
 #define KIB INT64_C(1024)
 #define MIB (KIB * 1024)
@@ -46,7 +47,6 @@ static void owners_of_a_hybrid_machine(void **state)
 	assert_true(first->complete);
 	assert_int_equal(first->anon_bytes, (512 + 100 + 50) * MIB + MIB + 256 * KIB);
 	assert_int_equal(first->file_bytes, (3 * 1024 + 8 + 8) * MIB);
-	assert_int_equal(first->cpu_us, (200 + 10 + 10) * 10000);
 	struct sample_owner *second = &sample.owner[1];
 	assert_int_equal(second->processes, 1);
 	assert_int_equal(second->anon_bytes, GIB);
@@ -156,21 +156,26 @@ static void a_quick_look_finds_the_same(void **state)
 	sample.owners = 2;
 	sample.owner[0].cgroup = NULL;
 	sample.quick = true; /* nothing was seen yet: all are looked at */
+	sample.seen = seen_new();
 	read_hybrid(&sample);
-	first = sample;
-	assert_true(sample.seen.count > 0 && sample.seen.whole);
+	sample_copy(&first, &sample);
+	assert_true(seen_last(sample.seen)->count > 0 && seen_last(sample.seen)->whole);
 	read_hybrid(&sample);
 	for (uint32_t i = 0; i < sample.owners; i++) {
 		assert_int_equal(sample.owner[i].own_bytes, first.owner[i].own_bytes);
+		assert_int_equal(sample.owner[i].hot_file_bytes, first.owner[i].hot_file_bytes);
 		assert_int_equal(sample.owner[i].processes, first.owner[i].processes);
 	}
+	assert_int_equal(sample.cgroup_limit_bytes, first.cgroup_limit_bytes);
+	assert_int_equal(sample.cgroup_used_bytes, first.cgroup_used_bytes);
 	sample.owner[0] = (struct sample_owner){ 0 };
 	read_hybrid(&sample);
 	assert_int_equal(sample.owner[0].processes, 0);
 	assert_int_equal(sample.owner[1].processes, 1);
-	sample.seen.count = 0; /* it does look there alone */
+	seen_last(sample.seen)->count = 0; /* it does look there alone */
 	read_hybrid(&sample);
 	assert_int_equal(sample.owner[1].processes, 0);
+	seen_free(sample.seen);
 }
 
 static void one_who_was_not_looked_for_is_looked_for_among_all(void **state)
@@ -182,20 +187,23 @@ static void one_who_was_not_looked_for_is_looked_for_among_all(void **state)
 	sample.owners = 2;
 	sample.owner[0].cgroup = NULL;
 	sample.quick = true;
+	sample.seen = seen_new();
 	read_hybrid(&sample);
-	sample.seen.count = 0;
+	seen_last(sample.seen)->count = 0;
 	sample.owner[0].cgroup = "engine-1"; /* who came into it since is not known */
 	read_hybrid(&sample);
 	assert_int_equal(sample.owner[0].processes, 3);
 	sample.owner[0].cgroup = NULL;
-	sample.seen.count = sample.seen.owners = 0;
+	seen_last(sample.seen)->count = sample.seen->owners = 0;
 	read_hybrid(&sample);
 	assert_int_equal(sample.owner[1].processes, 1);
 	/* One of whom nobody was found may have come since. */
 	sample.owner[0].pgid = 999;
 	read_hybrid(&sample);
-	assert_int_equal(sample.seen.owners, 1);
-	assert_int_equal(sample.seen.pgid[0], 201);
+	assert_false(sample.seen->owner[0].found);
+	assert_true(sample.seen->owner[1].found);
+	assert_int_equal(sample.seen->owner[1].pgid, 201);
+	seen_free(sample.seen);
 }
 
 /* A client on two descriptors counts once; what lies in the carve-out and what in the RAM stand apart. */
