@@ -12,8 +12,7 @@
 
 enum { MEMBERS_MAX = 64 };
 
-/* A group of a daemon that is no more; one that somebody is in stays by itself. */
-static void remove_stale(const char *folder)
+void bounds_remove_stale(const char *folder)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -37,7 +36,7 @@ void bounds_find(struct bounds *bounds, const struct cgroup_mounts *mounts)
 	bounds->mounts = *mounts;
 	bounds->refused = cgroup_find_room("", mounts, bounds->folder);
 	if (!bounds->refused)
-		remove_stale(bounds->folder);
+		bounds_remove_stale(bounds->folder);
 }
 
 static int write_text(const char *folder, const char *name, const char *text)

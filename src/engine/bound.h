@@ -27,6 +27,8 @@ struct bounds {
 };
 
 void bounds_find(struct bounds *bounds, const struct cgroup_mounts *mounts);
+/* Groups in `folder` of daemons that are no more; one that somebody is in stays. */
+void bounds_remove_stale(const char *folder);
 
 /* A new group that keeps `high_bytes`; its path. A negative errno: there is none, and `err` says why. */
 int bound_make(const struct bounds *bounds, uint64_t number, int64_t high_bytes, char out[BOUND_PATH_MAX],
@@ -35,7 +37,7 @@ int bound_make(const struct bounds *bounds, uint64_t number, int64_t high_bytes,
 int bound_raise(const char *group, int64_t high_bytes);
 /* Whether `pid` is in it. */
 bool bound_holds(const struct bounds *bounds, const char *group, pid_t pid);
-/* Once it is empty. */
+/* Once it is empty; one that somebody is in stays, until the next daemon finds it. */
 void bound_remove(const char *group);
 
 #endif

@@ -54,6 +54,7 @@ struct instance {
 	struct launch_tuning tuning;
 	int64_t bound_bytes;      /* what its group keeps it to; 0 = it has none */
 	char group[BOUND_PATH_MAX]; /* the path of that; "" = none */
+	bool bound_failed;        /* to raise it failed, and was said */
 	bool outside;             /* a server that we do not run */
 	uint32_t misses;          /* READY, outside: how often in a row it was not there */
 	pid_t pid;                /* outside: who listens there; 0 = not known */

@@ -602,8 +602,19 @@ void supervisor_raise_bound(struct supervisor *supervisor, struct id id, int64_t
 {
 	struct instance *instance = by_id(supervisor, id);
 
-	if (instance && instance->group[0] && bytes > instance->bound_bytes && bound_raise(instance->group, bytes) == 0)
+	if (!instance || !instance->group[0] || bytes <= instance->bound_bytes)
+		return;
+	int code = bound_raise(instance->group, bytes);
+	if (code == 0) {
 		instance->bound_bytes = bytes;
+		return;
+	}
+	if (!instance->bound_failed)
+		log_warn("%s: the bound of %s cannot be raised to what its engine needs: %s", instance->model->name,
+		         instance->group, strerror(-code));
+	instance->bound_failed = true;
+	if (code == -ENOENT)
+		let_go_of_group(instance); /* somebody removed it: nothing bounds the engine */
 }
 
 void supervisor_health_text(const struct supervisor *supervisor, struct id id, char *out,

@@ -25,6 +25,7 @@ struct bench {
 	uint32_t generation;
 
 	bool is_encoder; /* the next one */
+	int64_t bound_bytes;
 
 	struct id id; /* of the last one spawned */
 	pid_t pid;
@@ -152,6 +153,7 @@ static inline int try_spawn(struct bench *bench, uint32_t slots, uint32_t contex
 		.slots = slots,
 		.context_tokens = context_tokens,
 		.tuning = { .is_encoder = bench->is_encoder },
+		.bound_bytes = bench->bound_bytes,
 	};
 	return supervisor_spawn(bench->supervisor, &order, err);
 }
