@@ -411,7 +411,10 @@ void catalogue_choose(struct catalogue_row *row, uint32_t step)
 	note_formula(row);
 	add_corrected(row);
 	use_estimate(row, elastic->step[step].context);
-	row->asked = false; /* what its engine said was said of another context */
+	/* What its engine said was said of another context. */
+	row->asked = false;
+	if (row->estimate.source == ESTIMATE_ENGINE)
+		row->estimate.source = ESTIMATE_FORMULA;
 }
 
 static void use_declared(struct catalogue_row *row, int64_t bytes)

@@ -40,6 +40,7 @@ void elastic_keep(struct elastic_step *step, int64_t context, const struct estim
 		.sigma_bytes = e->sigma_bytes,
 		.ubatch = e->ubatch,
 		.host_layers = e->host_layers,
+		.confidence = e->confidence,
 	};
 }
 
@@ -55,6 +56,7 @@ void elastic_use(const struct elastic_step *step, struct estimate *e)
 	e->sigma_bytes = step->sigma_bytes;
 	e->ubatch = step->ubatch;
 	e->host_layers = step->host_layers;
+	e->confidence = step->confidence;
 }
 
 uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens)

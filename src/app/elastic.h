@@ -25,6 +25,7 @@ struct elastic_step {
 	struct footprint device, host;
 	int64_t base_bytes, steady_bytes, peak_bytes, upper_bytes, lower_bytes, sigma_bytes;
 	int64_t ubatch, host_layers;
+	double confidence;
 };
 
 struct elastic {

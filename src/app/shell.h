@@ -13,6 +13,7 @@
 #include "app/journal.h"
 #include "app/leaks.h"
 #include "app/leftovers.h"
+#include "app/lengths.h"
 #include "app/recorder.h"
 #include "app/sampler.h"
 #include "app/warmer.h"
@@ -125,6 +126,7 @@ struct shell {
 	int64_t compacted_us;          /* by itself; 0 = not yet */
 	int64_t compact_looked_us;
 	struct words_kept *words; /* what engines said of themselves */
+	struct learned_rows *learned_rows; /* of the arbiter, of this life and earlier ones */
 	struct leak *leaks;      /* per model */
 	int64_t replaced_at_us;  /* the last look whether files and engines are still what runs */
 	bool replaced_looking;
@@ -167,7 +169,7 @@ struct shell {
 	enum sampler_pace pace;
 	struct recorder *recorder;
 	struct learning *learning;
-	struct contexts *contexts; /* how long conversations get */
+	struct lengths_table lengths; /* how long conversations get */
 	struct asking *askings;   /* engines that are asked what they will take */
 
 	uv_prepare_t prepare;
@@ -248,7 +250,7 @@ bool shell_ask_engine(struct shell *shell, const struct action *action);
 /* Of that load, or with NULL of all: soon over, without a word. */
 void shell_give_up_asking(struct shell *shell, const struct instance_row *row);
 void shell_open_words(struct shell *shell); /* what engines said in earlier lives; before the arbiter hears of the models */
-void shell_recall_word(struct shell *shell, uint32_t model); /* its row is new */
+void shell_recall_word(struct shell *shell, uint32_t model);
 
 /* shell_makes.c */
 uint32_t shell_lacks(void *ctx, uint32_t model); /* enum makes */
@@ -258,11 +260,20 @@ void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_nee
 void shell_open_usage(struct shell *shell); /* in earlier lives; behind the gateway */
 void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us);
 
+/* shell_learned.c: what the arbiter learned, kept over lives of the daemon. */
+void shell_open_learned(struct shell *shell); /* tells the arbiter; behind its models and pools */
+void shell_close_learned(struct shell *shell);
+void shell_keep_learned(struct shell *shell, bool now); /* else where the last time is some seconds ago */
+/* The model's row is new: all that is known of such a model goes into it; the arbiter is to be told. */
+void shell_recall_model(struct shell *shell, uint32_t model);
+/* The arbiter, which was told, gets what it learned of such a model before. */
+void shell_recall_learned(struct shell *shell, uint32_t model);
+
 /* shell_learning.c: what loads teach the estimates, kept over lives of the daemon. */
 struct calibration;
 void shell_open_learning(struct shell *shell); /* corrects the catalogue; before the arbiter hears of it */
 void shell_close_learning(struct shell *shell);
-void shell_correct_model(struct shell *shell, uint32_t model); /* its row is new */
+void shell_correct_model(struct shell *shell, uint32_t model);
 void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_bytes);
 /* A load of it was killed for memory: it takes more than it was granted. */
 void shell_learn_killed(struct shell *shell, uint32_t model);
@@ -270,7 +281,6 @@ void shell_calibration(const struct shell *shell, struct calibration *out);
 
 /* shell_context.c: contexts that are chosen, where KV cannot follow use. */
 void shell_open_contexts(struct shell *shell); /* chooses those of the catalogue; before the arbiter hears of it */
-void shell_close_contexts(struct shell *shell);
 /* The model's file was looked at: with what context it starts. */
 void shell_context_start(struct shell *shell, uint32_t model);
 /* How many tokens a request is expected to come to; 0 = that shows once it is sent. */

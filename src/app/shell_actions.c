@@ -127,17 +127,6 @@ void shell_observe_load(struct shell *shell, const struct instance_row *instance
 	shell_learn_load(shell, instance->model, measured_bytes - view.kept_bytes);
 }
 
-static void keep_learned(struct shell *shell)
-{
-	struct learned_row rows[8];
-	uint32_t count;
-
-	while ((count = arbiter_export(shell->arbiter, rows, 8)) > 0)
-		for (uint32_t i = 0; i < count; i++)
-			store_save_learned(shell->store, rows[i].file_key, rows[i].build_key,
-			                   &rows[i], sizeof(rows[i]));
-}
-
 static void note_leak(struct shell *shell, const struct instance_row *row)
 {
 	int64_t unowned = shell_unowned_bytes(shell);
@@ -186,7 +175,7 @@ static void keep_decision(struct shell *shell, const struct decision *decision)
 	shell_warm_decided(shell, decision);
 	if (decision->kind == DECISION_RELEASED) {
 		release_row(shell, decision->instance);
-		keep_learned(shell);
+		shell_keep_learned(shell, true);
 	}
 }
 

@@ -9,65 +9,53 @@
  */
 #include "app/shell.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "app/lengths.h"
-#include "base/alloc.h"
 #include "base/log.h"
-
-enum { LENGTHS_MOST = 4096 };
-
-struct contexts {
-	struct lengths *rows;
-	size_t count, capacity;
-};
+#include "base/units.h"
 
 _Static_assert(sizeof(struct lengths) != sizeof(struct learned_row), "stored rows are told apart by their size");
 
 /* ---- what conversations of a model usually need ---- */
-
-static struct lengths *find_lengths(struct contexts *contexts, uint64_t model, uint64_t key)
-{
-	for (size_t i = 0; i < contexts->count; i++)
-		if (contexts->rows[i].model == model && contexts->rows[i].key == key)
-			return &contexts->rows[i];
-	return NULL;
-}
-
-/* NULL: there are too many already. */
-static struct lengths *add_lengths(struct contexts *contexts, const struct lengths *row)
-{
-	if (contexts->count == LENGTHS_MOST)
-		return NULL;
-	if (contexts->count == contexts->capacity) {
-		contexts->capacity = contexts->capacity ? 2 * contexts->capacity : 16;
-		contexts->rows = xrealloc(contexts->rows, contexts->capacity * sizeof(*row));
-	}
-	contexts->rows[contexts->count] = *row;
-	return &contexts->rows[contexts->count++];
-}
 
 static void on_lengths(void *ctx, const void *stored)
 {
 	struct lengths row;
 
 	memcpy(&row, stored, sizeof(row));
-	add_lengths(ctx, &row);
+	lengths_add(ctx, &row);
 }
 
 /* Nobody's long conversations are lost among the many short ones of another key. */
 static int64_t usual_tokens(const struct shell *shell, uint32_t model)
 {
-	const struct contexts *contexts = shell->contexts;
+	const struct lengths_table *lengths = &shell->lengths;
 	int64_t most = 0;
 
-	for (size_t i = 0; i < contexts->count; i++) {
-		int64_t usual = contexts->rows[i].model == shell->catalogue.rows[model].spec.file_key
-		                        ? lengths_usual(&contexts->rows[i]) : 0;
+	for (size_t i = 0; i < lengths->count; i++) {
+		int64_t usual = lengths->rows[i].model == shell->catalogue.rows[model].spec.file_key
+		                        ? lengths_usual(&lengths->rows[i]) : 0;
 		most = usual > most ? usual : most;
 	}
 	return most;
+}
+
+/*
+ * Bytes of a prompt for each of its tokens, in thousandths, rather too few: as this model's prompts were. Where too
+ * few of them are known, two bytes: the one byte that bounds it would have the first engine start four times too large
+ * for plain text, for as long as it lives, and too small a start costs one more.
+ */
+static int64_t dense_milli(const struct shell *shell, uint32_t model)
+{
+	const struct lengths_table *lengths = &shell->lengths;
+	int64_t least = 0;
+
+	for (size_t i = 0; i < lengths->count; i++) {
+		int64_t milli = lengths->rows[i].model == shell->catalogue.rows[model].spec.file_key
+		                        ? lengths_dense_milli(&lengths->rows[i]) : 0;
+		least = milli > 0 && (least == 0 || milli < least) ? milli : least;
+	}
+	return least > 0 ? least : 2000;
 }
 
 static uint32_t first_step(const struct shell *shell, uint32_t model)
@@ -85,20 +73,10 @@ void shell_context_start(struct shell *shell, uint32_t model)
 
 void shell_open_contexts(struct shell *shell)
 {
-	shell->contexts = xcalloc(1, sizeof(*shell->contexts));
 	if (shell->store)
-		store_load_learned(shell->store, sizeof(struct lengths), on_lengths, shell->contexts);
+		store_load_learned(shell->store, sizeof(struct lengths), on_lengths, &shell->lengths);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_context_start(shell, i);
-}
-
-void shell_close_contexts(struct shell *shell)
-{
-	if (!shell->contexts)
-		return;
-	free(shell->contexts->rows);
-	free(shell->contexts);
-	shell->contexts = NULL;
 }
 
 void shell_context_ended(struct shell *shell, const struct exchange_end *end)
@@ -108,14 +86,13 @@ void shell_context_ended(struct shell *shell, const struct exchange_end *end)
 	if (end->model == MODEL_NONE || end->fail != FAIL_NONE || tokens <= 0 ||
 	    !shell->catalogue.rows[end->model].elastic.count)
 		return;
-	struct lengths fresh = { .model = shell->catalogue.rows[end->model].spec.file_key,
-		                 .key = end->key ? str_hash(str_from(end->key->name)) : 0 };
-	struct lengths *row = find_lengths(shell->contexts, fresh.model, fresh.key);
-	if (!row)
-		row = add_lengths(shell->contexts, &fresh);
-	if (!row)
-		return;
-	lengths_note(row, shell->conversation_of[end->ticket.index], tokens);
+	uint64_t conversation = shell->conversation_of[end->ticket.index];
+	struct lengths *row = lengths_of(&shell->lengths, shell->catalogue.rows[end->model].spec.file_key,
+	                                 end->key ? str_hash(str_from(end->key->name)) : 0);
+	lengths_note(row, conversation, tokens);
+	if (!shell->conf->models[end->model].mmproj)
+		lengths_note_prompt(row, conversation, end->prompt_bytes, end->tokens_in);
+	row->noted_at_ms = (end->ended_at_us + shell_wall_offset_us()) / US_PER_MS;
 	if (shell->store)
 		store_save_learned(shell->store, row->model, row->key, row, sizeof(*row));
 }
@@ -162,9 +139,11 @@ static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t 
 	int64_t was = row->elastic.step[row->elastic.now].context;
 
 	catalogue_choose(row, step);
+	shell_recall_word(shell, model);
 	log_info("%s: its context is %lld tokens from its next start on, instead of %lld",
 	         shell->conf->models[model].name, (long long)row->elastic.step[step].context, (long long)was);
 	shell_push_resized(shell, model, request);
+	shell_recall_learned(shell, model);
 }
 
 /* The context that the next load takes holds `tokens`, if any that can be had does. */
@@ -183,18 +162,15 @@ static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, u
 		resize(shell, model, step, request);
 }
 
-/*
- * An engine that is there counts them itself. For one that is yet to be started two bytes
- * are taken for a token: the bound would have it start four times too large.
- */
+/* An engine that is there counts them itself. */
 int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const struct prompt_size *prompt)
 {
 	struct prompt_size size = prompt_longest(prompt);
 
 	if (size.tokens < 0 && is_loaded(shell, model))
 		return 0;
-	if (size.tokens < 0)
-		size.bytes /= 2;
+	if (size.tokens < 0 && size.bytes > 0 && size.bytes < INT32_MAX)
+		size.bytes = size.bytes * 1000 / dense_milli(shell, model);
 	return shell_most_tokens(shell, model, &size);
 }
 

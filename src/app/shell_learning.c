@@ -35,6 +35,7 @@ struct learning {
 	struct kept *kept; /* a ring, by sequence */
 	uint64_t next;     /* sequence of the next one */
 	uint64_t life;     /* the first of this life of the daemon */
+	struct corrector *earlier; /* what the loads of earlier lives taught; NULL: there were none */
 };
 
 static void on_kept(void *ctx, const void *row)
@@ -72,18 +73,17 @@ static bool is_estimated(const struct shell *shell, uint32_t model)
 	       !(shell->catalogue.rows[model].spec.flags & MODEL_DECLARED);
 }
 
-static void correct_row(struct shell *shell, const struct corrector *corrector, uint32_t model)
+void shell_correct_model(struct shell *shell, uint32_t model)
 {
 	struct catalogue_row *row = &shell->catalogue.rows[model];
 	struct correction correction;
 
-	if (row->error[0] || !is_estimated(shell, model))
+	if (!shell->learning->earlier || row->error[0] || !is_estimated(shell, model))
 		return;
-	correct(corrector, &row->keys, &row->formula, &correction);
+	correct(shell->learning->earlier, &row->keys, &row->formula, &correction);
 	catalogue_correct(row, &correction);
 }
 
-/* What the loads of earlier lives taught; NULL: there were none. */
 static struct corrector *earlier_lives(const struct learning *learning)
 {
 	struct observation *all;
@@ -96,16 +96,6 @@ static struct corrector *earlier_lives(const struct learning *learning)
 	return corrector;
 }
 
-void shell_correct_model(struct shell *shell, uint32_t model)
-{
-	struct corrector *corrector = earlier_lives(shell->learning);
-
-	if (!corrector)
-		return;
-	correct_row(shell, corrector, model);
-	corrector_free(corrector);
-}
-
 void shell_open_learning(struct shell *shell)
 {
 	struct learning *learning = xcalloc(1, sizeof(*learning));
@@ -116,12 +106,9 @@ void shell_open_learning(struct shell *shell)
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct kept), on_kept, learning);
 	learning->life = learning->next;
-	struct corrector *corrector = earlier_lives(learning);
-	if (!corrector)
-		return;
+	learning->earlier = earlier_lives(learning);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
-		correct_row(shell, corrector, i);
-	corrector_free(corrector);
+		shell_correct_model(shell, i);
 }
 
 void shell_close_learning(struct shell *shell)
@@ -129,6 +116,8 @@ void shell_close_learning(struct shell *shell)
 	if (!shell->learning)
 		return;
 	free(shell->learning->kept);
+	if (shell->learning->earlier)
+		corrector_free(shell->learning->earlier);
 	free(shell->learning);
 	shell->learning = NULL;
 }

@@ -92,14 +92,6 @@ static int open_recording(struct shell *shell, struct err *err)
 	return shell->recorder ? 0 : err->code;
 }
 
-static void on_learned(void *ctx, const void *row)
-{
-	struct event event = shell_event(EVENT_LEARNED);
-
-	memcpy(&event.learned, row, sizeof(event.learned));
-	shell_push(ctx, &event);
-}
-
 int64_t shell_reserve(const struct room_facts *facts, const struct conf *conf)
 {
 	return conf->memory_reserve_bytes != CONF_AUTO ? conf->memory_reserve_bytes
@@ -456,8 +448,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	shell_push_machine(shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_push_model(shell, i, false);
-	if (shell->store)
-		store_load_learned(shell->store, sizeof(struct learned_row), on_learned, shell);
+	shell_open_learned(shell);
 	struct sampler_events sampler;
 	shell_sampler_events(shell, &sampler);
 	shell->sampler = sampler_new(&shell->loop, "", &shell->topology, &sampler);
@@ -532,6 +523,7 @@ static void tear_down(struct shell *shell)
 	/* Queries under way answer into the api: the store ends first, the api after its last
 	 * answer. */
 	gateway_free(shell->gateway);
+	shell_keep_learned(shell, true);
 	store_close(shell->store, STORE_CLOSE_MS);
 	shell_run_posted(shell);
 	api_free(shell->api);
@@ -554,7 +546,8 @@ static void tear_down(struct shell *shell)
 	free(shell->words);
 	free(shell->conversation_of);
 	shell_close_learning(shell);
-	shell_close_contexts(shell);
+	shell_close_learned(shell);
+	lengths_release(&shell->lengths);
 	shell_free_retired(shell);
 	conf_free(shell->conf);
 	uv_loop_close(&shell->loop);

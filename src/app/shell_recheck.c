@@ -83,13 +83,12 @@ static void after_look(uv_work_t *work, int status)
 
 	unlink_recheck(shell, recheck);
 	if (status == 0 && current && recheck->changed) {
-		bool tried = shell->catalogue.rows[recheck->model].untried;
 		shell->catalogue.rows[recheck->model] = recheck->row;
-		if (tried)
-			shell_correct_model(shell, recheck->model);
-		shell_recall_word(shell, recheck->model);
-		if (!recheck->row.error[0])
+		shell_recall_model(shell, recheck->model);
+		if (!recheck->row.error[0]) {
 			shell_push_model(shell, recheck->model, false);
+			shell_recall_learned(shell, recheck->model);
+		}
 	}
 	while (recheck->first) {
 		struct asked *asked = recheck->first;

@@ -204,8 +204,14 @@ static void apply(struct shell *shell, struct reload *reload)
 	shell_tell_secrets(shell);
 	shell_push_machine(shell);
 	shell_look_outside(shell);
-	for (uint32_t i = 0; i < shell->catalogue.count; i++)
+	for (uint32_t i = 0; i < shell->catalogue.count; i++) {
+		bool fresh = !shell->conf->models[i].absent && fresh_row(reload, &shell->conf->models[i]);
+		if (fresh)
+			shell_recall_model(shell, i);
 		shell_push_model(shell, i, is_renewed(old, shell->conf, i));
+		if (fresh)
+			shell_recall_learned(shell, i);
+	}
 }
 
 static int take_over(struct shell *shell, struct reload *reload)

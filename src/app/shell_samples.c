@@ -154,6 +154,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	for (uint32_t i = 0; i < count; i++)
 		observe(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);
+	shell_keep_learned(shell, false);
 	shell_score_engines(shell, sample, owners);
 	shell_note_power(shell, sample);
 	shell_consider_compaction(shell);

@@ -110,7 +110,7 @@ bool learn_row(struct arbiter *a, const struct learned_row *row)
 	for (uint32_t i = 0; i < a->models_used; i++) {
 		struct model *model = model_row(a, i);
 		if (!model->present || model->spec.file_key != row->file_key ||
-		    model->spec.build_key != row->build_key)
+		    model->spec.build_key != row->build_key || model->learned.loads > 0)
 			continue;
 		model->prior = model->learned = *row;
 		model_refresh(a, model);

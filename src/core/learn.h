@@ -12,7 +12,7 @@
  * twice. A base rises at once to what was measured and falls slowly.
  */
 void learn_sample(struct arbiter *a, struct instance *instance);
-/* A stored row; taken where a model has these keys. False: nobody has. */
+/* A stored row; taken where a model has these keys, and showed nothing in this life. False: there is none. */
 bool learn_row(struct arbiter *a, const struct learned_row *row);
 
 #endif

@@ -186,7 +186,7 @@ static void on_ended(void *ctx, uint64_t spawn_id, int wait_status, const struct
 			facts.before.group_kills = 0;
 			facts.now.group_kills = cgroup_read_kills("", instance->group);
 		}
-		kmsg_find(&supervisor->kmsg, instance->pid, &facts.told);
+		kmsg_take(&supervisor->kmsg, instance->pid, &facts.told);
 	}
 	ending_judge(&facts, &instance->ending);
 	explain_one_kill(supervisor, instance);

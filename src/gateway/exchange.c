@@ -67,6 +67,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 		.ended_at_us = boot_now_us(),
 		.bytes_in = exchange->intake.length,
 		.bytes_out = exchange->bytes_out,
+		.prompt_bytes = exchange->prompt.bytes,
 		.tokens_in = stream_reader_tokens_in(&exchange->reader),
 		.tokens_out = stream_reader_tokens_out(&exchange->reader),
 		.prefill_tokens = exchange->reader.prefill_tokens,

@@ -45,6 +45,7 @@ struct exchange_end {
 	int64_t first_byte_at_us;
 	int64_t ended_at_us;
 	int64_t bytes_in, bytes_out;
+	int64_t prompt_bytes;      /* of its words alone; -1 = not known */
 	int64_t tokens_in, tokens_out; /* from the engine's usage where seen, else 0 */
 	int64_t prefill_tokens, prefill_us, decode_us; /* from its timings, likewise */
 };

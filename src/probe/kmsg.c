@@ -78,14 +78,15 @@ static void read_on(struct kmsg *kmsg)
 	}
 }
 
-bool kmsg_find(struct kmsg *kmsg, pid_t pid, struct kmsg_kill *out)
+bool kmsg_take(struct kmsg *kmsg, pid_t pid, struct kmsg_kill *out)
 {
 	read_on(kmsg);
 	for (uint32_t back = 1; back <= KMSG_KILLS && back <= kmsg->kills; back++) {
-		const struct kmsg_kill *kill = &kmsg->kill[(kmsg->kills - back) % KMSG_KILLS];
+		struct kmsg_kill *kill = &kmsg->kill[(kmsg->kills - back) % KMSG_KILLS];
 		if (kill->pid != pid)
 			continue;
 		*out = *kill;
+		kill->pid = 0;
 		return true;
 	}
 	return false;

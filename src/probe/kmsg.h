@@ -33,8 +33,11 @@ struct kmsg {
 void kmsg_open(struct kmsg *kmsg);
 void kmsg_close(struct kmsg *kmsg);
 
-/* The last kill of that process that the log tells of; false where it tells of none. */
-bool kmsg_find(struct kmsg *kmsg, pid_t pid, struct kmsg_kill *out);
+/*
+ * The last kill of that process that the log tells of; false where it tells of none. It is told once: the next process
+ * with that number ends by itself.
+ */
+bool kmsg_take(struct kmsg *kmsg, pid_t pid, struct kmsg_kill *out);
 
 /* One record: "6,1234,5678,-;Out of memory: Killed process 77 (name) ...". False: it is about something else. */
 bool kmsg_parse(struct str record, struct kmsg_kill *out);

@@ -29,6 +29,23 @@ def test_killed_it_leaves_no_orphan_and_a_restart_serves(start):
     assert content(chat(again, "a", 8)) == "this is alpha ."
 
 
+def test_what_was_measured_outlives_a_kill(start):
+    unknown = fake(anon_mib=100)
+    del unknown["footprint"]
+    daemon = start({"a": unknown})
+    chat(daemon, "a")
+
+    def is_kept():
+        with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as history:
+            # All but the machine's baseline.
+            return history.execute("SELECT count(*) FROM learned WHERE file_key != ?", (0x62617365,)).fetchone()[0]
+    wait_for("it to be kept", is_kept, 20)
+    kill(daemon.process.pid)
+    daemon.process.wait()
+    again = start({"a": unknown}, folder=daemon.folder)
+    assert 100 * MIB <= models(again)["a"]["estimate_bytes"] < 150 * MIB
+
+
 def test_killed_while_loading(start):
     daemon = start({"a": fake(load_ms=20000)})
     threading.Thread(target=lambda: pytest.raises(Exception, chat, daemon, "a"), daemon=True).start()

@@ -281,6 +281,27 @@ def test_reload_keeps_streams_and_brings_models(start):
     assert clean and lines[-1] == "[DONE]"
 
 
+def test_reload_forgets_nothing_of_a_model_that_was_away(start):
+    unknown = fake(anon_mib=100)
+    del unknown["footprint"]
+    daemon = start({"a": unknown, "b": real("alpha.gguf")})
+    chat(daemon, "a")
+    chat(daemon, "b")
+    wait_for("it to be measured", lambda: models(daemon)["a"]["measured_bytes"], 20)
+    daemon.stop()
+    daemon = start({"a": unknown, "b": real("alpha.gguf")}, folder=daemon.folder)
+    row = lambda name: daemon.get(f"/api/v1/models/{name}")
+    before = {name: row(name) for name in "ab"}
+    assert before["b"]["estimate_source"] == "memo" and before["a"]["estimate_bytes"] > 100 * MIB
+    rewrite(daemon, {"c": fake()})
+    assert reload(daemon)[0] == 200 and "a" not in models(daemon)
+    rewrite(daemon, {"a": unknown, "b": real("alpha.gguf")})
+    assert reload(daemon)[0] == 200
+    for name in "ab":
+        for key in ("estimate_bytes", "estimate_source"):
+            assert row(name)[key] == before[name][key], (name, key)
+
+
 def test_reload_starts_anew_what_must_and_loses_no_chunk(start):
     daemon = start({"a": real("tiny.gguf"), "b": fake(), "c": fake(), "d": fake()})
     for model in ("b", "c", "d"):

@@ -62,6 +62,50 @@ static void what_was_long_ago_is_forgotten(void **state)
 	assert_int_equal(lengths_usual(&lengths), 2000);
 }
 
+static void how_dense_prompts_are_is_known_of_enough_of_them(void **state)
+{
+	struct lengths lengths = { 0 };
+	(void)state;
+
+	lengths_note_prompt(&lengths, 1, 4000, 1000); /* of what conversation? */
+	for (uint64_t i = 1; i < LENGTHS_SURE; i++) {
+		lengths_note(&lengths, i, 1000);
+		lengths_note_prompt(&lengths, i, 4000, 1000);
+		lengths_note_prompt(&lengths, i, LENGTHS_PROMPT_LEAST - 1, 1000); /* mostly a template */
+		lengths_note_prompt(&lengths, i, 5000, 1000);
+	}
+	assert_int_equal(lengths_dense_milli(&lengths), 0);
+	lengths_note(&lengths, 0, 1000);
+	lengths_note_prompt(&lengths, 0, 1500, 1000);
+	assert_int_equal(lengths_dense_milli(&lengths), 1500); /* one of eight is not one of twenty */
+	for (uint64_t i = LENGTHS_SURE; i < 30; i++) {
+		lengths_note(&lengths, i, 1000);
+		lengths_note_prompt(&lengths, i, 3000, 1000);
+	}
+	assert_int_equal(lengths_dense_milli(&lengths), 3000);
+	assert_int_equal(lengths_usual(&lengths), 1000);
+}
+
+static void at_the_limit_the_oldest_makes_room(void **state)
+{
+	struct lengths_table table = { 0 };
+	(void)state;
+
+	for (uint64_t i = 1; i <= LENGTHS_MOST; i++)
+		lengths_of(&table, i, 7)->noted_at_ms = (int64_t)i;
+	lengths_of(&table, 1, 7)->noted_at_ms = 5000; /* again */
+	lengths_note(lengths_of(&table, 3, 7), 1, 300);
+	lengths_add(&table, &(struct lengths){ .model = 9000, .key = 7, .noted_at_ms = 6000 });
+	assert_int_equal(table.count, LENGTHS_MOST);
+	assert_int_equal(lengths_of(&table, 9000, 7)->noted_at_ms, 6000);
+	assert_int_equal(lengths_of(&table, 1, 7)->noted_at_ms, 5000);
+	assert_int_equal(lengths_usual(lengths_of(&table, 3, 7)), 300);
+	lengths_note(lengths_of(&table, 9001, 7), 1, 100);
+	assert_int_equal(lengths_usual(lengths_of(&table, 9001, 7)), 100);
+	assert_int_equal(lengths_usual(lengths_of(&table, 3, 7)), 0); /* its turn came */
+	lengths_release(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -70,6 +114,8 @@ int main(void)
 		cmocka_unit_test(one_of_twenty_may_be_longer),
 		cmocka_unit_test(few_are_all_counted),
 		cmocka_unit_test(what_was_long_ago_is_forgotten),
+		cmocka_unit_test(how_dense_prompts_are_is_known_of_enough_of_them),
+		cmocka_unit_test(at_the_limit_the_oldest_makes_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

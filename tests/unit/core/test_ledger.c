@@ -209,8 +209,16 @@ static void what_was_measured_is_claimed_at_the_next_load(void **state)
 	rig_model(&rig, 0);
 	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
 	rig_step(&rig, &event);
-	rig_ask(&rig, 0);
+	request = rig_ask(&rig, 0);
 	assert_true(rig_view(&rig, 0).claim_bytes == 5 * GIB);
+	rig_load(&rig, 0);
+	rig_finish(&rig, request);
+	rig_measure(&rig, 0, 4.5, true, false);
+	rig_sample(&rig, 5);
+	/* But takes back nothing that this life showed. */
+	rig_step(&rig, &event);
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 1);
+	assert_true(row[0].loads == 2 && row[0].base.bytes[0][USE_HOST] == (int64_t)(4.5 * GIB));
 	rig_close(&rig);
 }
 

@@ -60,20 +60,21 @@ static void each_of_several_victims_is_found(void **state)
 	char record[128];
 
 	(void)state;
-	assert_false(kmsg_find(&kmsg, 1001, &kill)); /* it may not be read */
+	assert_false(kmsg_take(&kmsg, 1001, &kill)); /* it may not be read */
 	assert_int_equal(pipe2(ends, O_DIRECT | O_NONBLOCK), 0);
 	kmsg.fd = ends[0];
 	for (int pid = 1001; pid < 1001 + KMSG_KILLS + 2; pid++) {
 		int length = snprintf(record, sizeof(record), "3,1,2,-;%sut of memory: Killed process %d (a)\n",
 		                      pid % 2 ? "Memory cgroup o" : "O", pid);
 		assert_int_equal(write(ends[1], record, (size_t)length), length);
-		assert_false(kmsg_find(&kmsg, 5, &kill));
+		assert_false(kmsg_take(&kmsg, 5, &kill));
 	}
-	assert_true(kmsg_find(&kmsg, 1001 + KMSG_KILLS, &kill));
+	assert_true(kmsg_take(&kmsg, 1001 + KMSG_KILLS, &kill));
 	assert_true(kill.limit);
-	assert_true(kmsg_find(&kmsg, 1004, &kill));
+	assert_false(kmsg_take(&kmsg, 1001 + KMSG_KILLS, &kill)); /* another process by now */
+	assert_true(kmsg_take(&kmsg, 1004, &kill));
 	assert_false(kill.limit);
-	assert_false(kmsg_find(&kmsg, 1001, &kill)); /* long ago */
+	assert_false(kmsg_take(&kmsg, 1001, &kill)); /* long ago */
 	close(ends[1]);
 	kmsg_close(&kmsg);
 	assert_int_equal(kmsg.fd, -1);
@@ -86,7 +87,7 @@ static void this_machine_s_log_is_read_without_waiting(void **state)
 
 	(void)state;
 	kmsg_open(&kmsg);
-	assert_false(kmsg_find(&kmsg, getpid(), &kill));
+	assert_false(kmsg_take(&kmsg, getpid(), &kill));
 	kmsg_close(&kmsg);
 }
 
