@@ -7,7 +7,6 @@ again where that is not so. Prints a line of JSON for each; exits with 1 where o
 import json
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 
@@ -79,12 +78,7 @@ def one_life(file, unit, marked):
         print(daemon.tail(30))
         raise
     finally:
-        daemon.process.kill()
-        daemon.process.wait()
-        wait_for("no process left", lambda: not harness.children_of(folder), 20)
-        daemon.log.close()
-        daemon.notify.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        harness.end_at_once(daemon)
 
 
 def main():

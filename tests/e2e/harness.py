@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import sys
@@ -221,6 +222,16 @@ def in_threads(functions):
         if not good:
             raise value
     return [value for _, value in results]
+
+
+def end_at_once(daemon):
+    """Killed, not asked, with all that it started; its folder goes as well."""
+    daemon.process.kill()
+    daemon.process.wait()
+    wait_for("no process left", lambda: not children_of(daemon.folder), 20)
+    daemon.log.close()
+    daemon.notify.close()
+    shutil.rmtree(daemon.folder, ignore_errors=True)
 
 
 def models(daemon):

@@ -8,7 +8,6 @@ with 1 where one failed.
 """
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -126,12 +125,7 @@ def one_round(kind):
     finally:
         if grower:
             grower.end()
-        daemon.process.kill()
-        daemon.process.wait()
-        wait_for("no process left", lambda: not harness.children_of(folder), 20)
-        daemon.log.close()
-        daemon.notify.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        harness.end_at_once(daemon)
         group.remove()
 
 

@@ -2,6 +2,9 @@
 
 #include "../cmocka_all.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "http/url.h"
 
@@ -406,13 +409,32 @@ int desk_open(void **state)
 	return open_desk(state, NULL);
 }
 
+/* A file: history asks after its own, and is not kept in SQLite's memory. */
 int desk_open_with_history(void **state)
 {
+	char folder[] = "/tmp/test-api-XXXXXX";
 	struct err err;
-	struct store *store = store_open(":memory:", &err);
 
+	assert_non_null(mkdtemp(folder));
+	char *path = xasprintf("%s/history.db", folder);
+	struct store *store = store_open(path, &err);
+	free(path);
 	assert_non_null(store);
-	return open_desk(state, store);
+	int code = open_desk(state, store);
+	memcpy(((struct desk *)*state)->folder, folder, sizeof(folder));
+	return code;
+}
+
+static void remove_history(const char *folder)
+{
+	static const char *const names[] = { "history.db", "history.db-wal", "history.db-shm" };
+
+	for (size_t i = 0; i < 3; i++) {
+		char *path = xasprintf("%s/%s", folder, names[i]);
+		unlink(path);
+		free(path);
+	}
+	rmdir(folder);
 }
 
 int desk_close(void **state)
@@ -421,6 +443,8 @@ int desk_close(void **state)
 
 	if (desk->store)
 		store_close(desk->store, 1000);
+	if (desk->folder[0])
+		remove_history(desk->folder);
 	api_free(desk->api);
 	tickets_free(desk->tickets);
 	for (size_t i = 0; i < desk->conf.model_count; i++) {

@@ -54,6 +54,7 @@ struct desk {
 	struct call call;
 	const char *content_type; /* of calls; NULL = application/json */
 	struct store *store;
+	char folder[32];       /* of its history; "": it has none */
 	pthread_mutex_t posted_lock;
 	void (*posted)(void *arg); /* from the store's thread; runs in desk_run_posted() */
 	void *posted_arg;

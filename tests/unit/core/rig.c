@@ -156,6 +156,14 @@ void rig_open(struct rig *rig, int64_t gib)
 	rig_machine(rig);
 }
 
+void rig_open_learning(struct rig *rig, int64_t gib)
+{
+	rig_open(rig, gib);
+	rig->machine.policy = POLICY_COTENANT;
+	rig->machine.margin_permille = -1;
+	rig_machine(rig);
+}
+
 void rig_close(struct rig *rig)
 {
 	free(rig->arbiter);

@@ -48,6 +48,8 @@ struct rig {
 
 /* A machine of `gib` without reserve, margin 0, and no models. */
 void rig_open(struct rig *rig, int64_t gib);
+/* ... under the default policy, with its learned margin. */
+void rig_open_learning(struct rig *rig, int64_t gib);
 void rig_close(struct rig *rig);
 
 /* A spec that takes `gib`, loaded and while loading; change it, then rig_model(). */

@@ -1,14 +1,6 @@
 /* Nobody waits without end: each scenario stood still, or went round in circles, once. */
 #include "rig.h"
 
-static void open_cotenant(struct rig *rig, int64_t gib)
-{
-	rig_open(rig, gib);
-	rig->machine.policy = POLICY_COTENANT;
-	rig->machine.margin_permille = -1;
-	rig_machine(rig);
-}
-
 /* So many samples, one a second, of one that takes `gib` beside what others use. */
 static void settle(struct rig *rig, uint32_t model, double gib, double foreign, int seconds)
 {
@@ -22,7 +14,7 @@ static void settle(struct rig *rig, uint32_t model, double gib, double foreign, 
 /* a takes 30 of 64 GiB as measured, and has served request 1; others use 8. */
 static void open_with_one_known(struct rig *rig)
 {
-	open_cotenant(rig, 64);
+	rig_open_learning(rig, 64);
 	rig_add(rig, 0, 30);
 	rig_sample(rig, 8);
 	rig_ask(rig, 0);
@@ -37,7 +29,7 @@ static void one_wrong_sample_does_not_bar_a_model(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 64);
+	rig_open_learning(&rig, 64);
 	rig_add(&rig, 0, 38);
 	rig_add(&rig, 1, 30);
 	rig_sample(&rig, 8);
@@ -73,7 +65,7 @@ static void a_wrong_first_sample_is_corrected_by_the_next(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 64);
+	rig_open_learning(&rig, 64);
 	rig_add(&rig, 0, 38);
 	rig_sample(&rig, 8);
 	rig_ask(&rig, 0);
@@ -98,7 +90,7 @@ static void a_wrong_sample_of_a_load_raises_no_later_claim(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 64);
+	rig_open_learning(&rig, 64);
 	rig_add(&rig, 0, 30);
 	rig_sample(&rig, 8);
 	rig_ask(&rig, 0);
@@ -193,7 +185,7 @@ static void who_is_alone_and_waited_for_is_not_evicted_under_pressure(void **sta
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 15);
 	rig_sample(&rig, 1);
 	rig_ask(&rig, 0);
@@ -219,7 +211,7 @@ static void the_load_of_one_alone_is_not_aborted_by_what_it_will_take(void **sta
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 20)->lower.bytes[0][USE_HOST] = 14 * GIB;
 	rig_model(&rig, 0);
 	rig_sample(&rig, 2);
@@ -240,7 +232,7 @@ static void starts_are_held_back_only_while_something_moves(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 15)->flags |= MODEL_DECLARED; /* a request needs nothing more */
 	rig_model(&rig, 0);
 	rig_sample(&rig, 1);
@@ -267,7 +259,7 @@ static void who_is_blocked_while_nothing_runs_holds_up_nobody(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 6);
 	rig_add(&rig, 1, 4);
 	rig_pin(&rig, 1, true);
@@ -296,7 +288,7 @@ static void what_is_reserved_for_nobody_is_given_back(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 12)->flags = MODEL_AUTOLOAD | MODEL_RESERVATION | MODEL_DECLARED;
 	rig_model(&rig, 0);
 	rig_add(&rig, 1, 10);
@@ -317,7 +309,7 @@ static void a_load_that_nobody_waits_for_keeps_nobody_from_his(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 12);
 	rig_add(&rig, 1, 12);
 	rig_sample(&rig, 1);
@@ -336,7 +328,7 @@ static void for_one_that_loads_alone_its_own_mate_goes(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 4)->set = 1;
 	rig_model(&rig, 0);
 	rig_spec(&rig, 1, 0)->set = 1;
@@ -361,7 +353,7 @@ static void a_server_of_somebody_else_keeps_no_mate(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	for (uint32_t model = 0; model < 2; model++)
 		rig_spec(&rig, model, model ? 12 : 0)->set = 1;
 	rig.spec[0].flags |= MODEL_OUTSIDE;
@@ -392,7 +384,7 @@ static void what_does_not_fit_beside_pins_is_not_measured_for_ever(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 12);
 	rig_pin(&rig, 0, true);
 	rig_spec(&rig, 1, 0)->flags |= MODEL_MEASURE_FIRST;
@@ -425,7 +417,7 @@ static void under_pressure_beside_pins_waiting_has_an_end(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 12);
 	rig_add(&rig, 1, 3);
 	rig_pin(&rig, 0, true);
@@ -452,7 +444,7 @@ static void the_earlier_policies_do_not_stand_still(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-		open_cotenant(&rig, 20);
+		rig_open_learning(&rig, 20);
 		rig.machine.policy = policies[i];
 		rig_machine(&rig);
 		rig_add(&rig, 0, 2);
@@ -479,7 +471,7 @@ static void of_two_that_can_only_run_alone_one_yields(void **state)
 
 	(void)state;
 	big.need.bytes[0][USE_HOST] = 15 * GIB;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 6);
 	rig_add(&rig, 1, 6);
 	rig_ask_as(&rig, 0, big);

@@ -1,14 +1,6 @@
 /* The default policy: turns, learned footprints, plans that own their victims. */
 #include "rig.h"
 
-static void open_cotenant(struct rig *rig, int64_t gib)
-{
-	rig_open(rig, gib);
-	rig->machine.policy = POLICY_COTENANT;
-	rig->machine.margin_permille = -1;
-	rig_machine(rig);
-}
-
 static void ask_for(struct rig *rig, uint32_t key, uint64_t conversation)
 {
 	struct request_spec spec = { .key = key, .conversation = conversation,
@@ -22,7 +14,7 @@ static void keys_take_turns(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 4);
 	for (uint32_t i = 0; i < 30; i++)
 		ask_for(&rig, 1, 0);
@@ -45,7 +37,7 @@ static void conversations_of_a_key_take_turns(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 4);
 	for (uint32_t i = 0; i < 3; i++)
 		ask_for(&rig, 1, 77);
@@ -65,7 +57,7 @@ static void what_was_measured_lets_more_in(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 12);
 	rig_add(&rig, 1, 12);
 	rig_ask(&rig, 0);
@@ -85,7 +77,7 @@ static void what_a_run_took_is_claimed_by_the_next(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 40);
+	rig_open_learning(&rig, 40);
 	rig_add(&rig, 0, 10);
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
@@ -120,7 +112,7 @@ static void a_plan_owns_its_victims(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 12)->slots = 2;
 	rig_model(&rig, 0);
 	rig_add(&rig, 1, 12);
@@ -176,7 +168,7 @@ static void a_first_load_tells_what_loads_cost(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 12)->slots = 2;
 	rig_model(&rig, 0);
 	rig_add(&rig, 1, 12);
@@ -190,7 +182,7 @@ static double until_the_turn_of_b(double load_s)
 {
 	struct rig rig;
 
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_add(&rig, 0, 12);
 	rig_add(&rig, 1, 12);
 	load_in(&rig, 1, load_s);
@@ -219,7 +211,7 @@ static void a_plan_ends_with_its_queue(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 12)->slots = 2;
 	rig_model(&rig, 0);
 	rig_add(&rig, 1, 12);
@@ -240,7 +232,7 @@ static void the_least_missed_goes(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	for (uint32_t model = 0; model < 3; model++)
 		rig_add(&rig, model, 8);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -267,7 +259,7 @@ static void the_preloaded_come_back_when_a_big_job_is_gone(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	for (uint32_t model = 0; model < 2; model++) {
 		rig_spec(&rig, model, 8)->flags |= MODEL_PRELOAD;
 		rig_model(&rig, model);
@@ -308,7 +300,7 @@ static void pressure_takes_in_order_of_what_is_lost(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_cotenant(&rig, 60);
+	rig_open_learning(&rig, 60);
 	rig_spec(&rig, PIN, 4)->flags |= MODEL_PINNED;
 	rig_spec(&rig, BATCH, 4)->priority = PRIORITY_BATCH;
 	rig_spec(&rig, PERSON, 4)->priority = PRIORITY_INTERACTIVE;
@@ -359,7 +351,7 @@ static void a_long_warm_conversation_is_no_cheap_victim(void **state)
 	struct request_spec talk = { .conversation = 7, .priority = PRIORITY_NORMAL };
 
 	(void)state;
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	for (uint32_t model = 0; model < 3; model++)
 		rig_add(&rig, model, 8);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -473,7 +465,7 @@ static void hysteresis_looks_at_the_trend(void **state)
 
 static void open_set(struct rig *rig, enum policy policy)
 {
-	open_cotenant(rig, 20);
+	rig_open_learning(rig, 20);
 	rig->machine.policy = policy;
 	rig_machine(rig);
 	for (uint32_t model = 0; model < 3; model++) {
@@ -548,7 +540,7 @@ static void run_together(struct rig *rig, double speed)
 /* Two models loaded, each of which answered alone at 50 tokens a second. */
 static void open_two(struct rig *rig)
 {
-	open_cotenant(rig, 40);
+	rig_open_learning(rig, 40);
 	for (uint32_t model = 0; model < 2; model++) {
 		rig_add(rig, model, 8);
 		uint32_t request = rig_ask(rig, model);
@@ -600,7 +592,7 @@ static void how_models_slow_one_another_is_kept_over_a_restart(void **state)
 	assert_int_equal(arbiter_export(rig.arbiter, row + 1, 7), 0);
 	rig_close(&rig);
 
-	open_cotenant(&rig, 40);
+	rig_open_learning(&rig, 40);
 	arbiter_pool(rig.arbiter, 0, &pool);
 	assert_true(pool.active_most == 2);
 	struct event event = { .type = EVENT_LEARNED, .learned = row[0] };
@@ -622,7 +614,7 @@ static void a_tight_load_is_watched(void **state)
 	struct rig rig;
 	(void)state;
 
-	open_cotenant(&rig, 20);
+	rig_open_learning(&rig, 20);
 	rig_spec(&rig, 0, 12)->flags |= MODEL_PINNED;
 	rig_model(&rig, 0);
 	rig_spec(&rig, 1, 12)->lower.bytes[0][USE_HOST] = 6 * GIB;

@@ -44,15 +44,21 @@ static void serve(struct rig *rig, uint32_t model)
 	rig_expect(rig, words);
 }
 
+/* a takes 4 of 20 GiB with a context of 1000, has served request 1 and is idle. */
+static void open_with_one(struct rig *rig)
+{
+	rig_open(rig, 20);
+	add(rig, A, 4, 1000);
+	serve(rig, A);
+}
+
 static void test_it_comes_back_larger_and_the_room_is_its_own_meanwhile(void **state)
 {
 	struct rig rig;
 	(void)state;
 
-	rig_open(&rig, 20);
-	add(&rig, A, 4, 1000);
+	open_with_one(&rig);
 	rig_add(&rig, B, 10);
-	serve(&rig, A);
 	resize(&rig, A, 12, 8000, 0);
 	rig_expect(&rig, "stop a");
 	assert_int_equal(rig_view(&rig, A).state, MODEL_RESIZING);
@@ -75,10 +81,9 @@ static void test_what_runs_is_not_cut_for_it(void **state)
 	struct rig rig;
 	(void)state;
 
-	rig_open(&rig, 20);
-	add(&rig, A, 4, 1000);
+	open_with_one(&rig);
 	rig.spec[A].drain_timeout_us = 5 * SEC;
-	serve(&rig, A);
+	rig_model(&rig, A);
 	uint32_t long_one = rig_ask(&rig, A);
 	rig_expect(&rig, "dispatch 2 a");
 	resize(&rig, A, 6, 2000, 0);
@@ -181,9 +186,7 @@ static void test_an_unload_ends_the_wait_for_it(void **state)
 	struct rig rig;
 	(void)state;
 
-	rig_open(&rig, 20);
-	add(&rig, A, 4, 1000);
-	serve(&rig, A);
+	open_with_one(&rig);
 	resize(&rig, A, 6, 2000, 0);
 	rig_expect(&rig, "stop a");
 	rig_ask_as(&rig, A, (struct request_spec){ .kind = REQUEST_UNLOAD });
@@ -198,9 +201,7 @@ static void test_nobody_left_to_wait_for_it_ends_the_wait(void **state)
 	struct rig rig;
 	(void)state;
 
-	rig_open(&rig, 20);
-	add(&rig, A, 4, 1000);
-	serve(&rig, A);
+	open_with_one(&rig);
 	uint32_t running = rig_ask(&rig, A);
 	rig_expect(&rig, "dispatch 2 a");
 	rig_ask_as(&rig, A, (struct request_spec){ .kind = REQUEST_UNLOAD });
