@@ -18,22 +18,17 @@ enum { USAGE_VERSION = 1 };
 
 static const uint64_t usage_key = UINT64_C(0x746f6b656e732f64); /* "tokens/d" */
 
-static uint64_t hash_of(const char *key)
-{
-	return str_hash(str_from(key));
-}
-
-void shell_on_tokens(void *ctx, const char *key, int64_t whole_at_us)
+void shell_on_tokens(void *ctx, uint64_t key, int64_t whole_at_us)
 {
 	struct shell *shell = ctx;
 	const struct kept_usage kept = {
-		.key = hash_of(key),
+		.key = key,
 		.whole_at_ms = (whole_at_us + shell_wall_offset_us()) / US_PER_MS,
 		.version = USAGE_VERSION,
 	};
 
 	if (shell->store)
-		store_save_learned(shell->store, usage_key ^ kept.key, usage_key, &kept, sizeof(kept));
+		store_save_learned(shell->store, usage_key ^ key, usage_key, &kept, sizeof(kept));
 }
 
 static void on_usage(void *ctx, const void *row)
@@ -42,10 +37,9 @@ static void on_usage(void *ctx, const void *row)
 	struct kept_usage kept;
 
 	memcpy(&kept, row, sizeof(kept));
-	for (size_t i = 0; kept.version == USAGE_VERSION && i < shell->conf->key_count; i++)
-		if (hash_of(shell->conf->keys[i].name) == kept.key)
-			gateway_restore_tokens(shell->gateway, shell->conf->keys[i].name,
-			                       kept.whole_at_ms * US_PER_MS - shell_wall_offset_us());
+	if (kept.version == USAGE_VERSION)
+		gateway_restore_tokens(shell->gateway, kept.key,
+		                       kept.whole_at_ms * US_PER_MS - shell_wall_offset_us());
 }
 
 void shell_open_usage(struct shell *shell)

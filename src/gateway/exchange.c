@@ -43,7 +43,7 @@ static void end_count(struct exchange *exchange, int64_t tokens)
 		return;
 	int64_t whole_at_us = quota_charge(&gateway->quotas, key, tokens, boot_now_us());
 	if (gateway->host.on_tokens)
-		gateway->host.on_tokens(gateway->host.ctx, key->name, whole_at_us);
+		gateway->host.on_tokens(gateway->host.ctx, quota_key(key->name), whole_at_us);
 }
 
 static void conclude(struct exchange *exchange, enum fail fail, int status)

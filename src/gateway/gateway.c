@@ -204,7 +204,7 @@ void gateway_drain(struct gateway *gateway)
 		client_drain(LIST_ENTRY(node, struct client, node));
 }
 
-void gateway_restore_tokens(struct gateway *gateway, const char *key, int64_t whole_at_us)
+void gateway_restore_tokens(struct gateway *gateway, uint64_t key, int64_t whole_at_us)
 {
 	quota_restore(&gateway->quotas, key, whole_at_us, boot_now_us());
 }

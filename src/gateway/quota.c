@@ -1,7 +1,6 @@
 #include "gateway/quota.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/units.h"
@@ -13,7 +12,7 @@ enum { RETRY_AFTER_MAX_S = 60 };
 
 struct quota {
 	struct list node;
-	char *name;
+	uint64_t key; /* quota_key() of its name */
 	int64_t live;
 	/* When the burst that was used is whole again: each request moves it by a minute's share. */
 	int64_t whole_at_us;
@@ -30,20 +29,24 @@ void quota_release(struct list *quotas)
 	LIST_EACH(node, quotas) {
 		struct quota *quota = LIST_ENTRY(node, struct quota, node);
 		list_remove(&quota->node);
-		free(quota->name);
 		free(quota);
 	}
 }
 
-static struct quota *find(struct list *quotas, const char *name)
+uint64_t quota_key(const char *name)
+{
+	return str_hash(str_from(name));
+}
+
+static struct quota *find(struct list *quotas, uint64_t key)
 {
 	LIST_EACH(node, quotas) {
 		struct quota *quota = LIST_ENTRY(node, struct quota, node);
-		if (strcmp(quota->name, name) == 0)
+		if (quota->key == key)
 			return quota;
 	}
 	struct quota *quota = xcalloc(1, sizeof(*quota));
-	quota->name = xstrdup(name);
+	quota->key = key;
 	list_append(quotas, &quota->node);
 	return quota;
 }
@@ -100,7 +103,7 @@ static int64_t wait_us(const struct quota *quota, int64_t per_min, int64_t now_u
 
 bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us, struct failure *failure)
 {
-	struct quota *quota = find(quotas, key->name);
+	struct quota *quota = find(quotas, quota_key(key->name));
 
 	if (key->parallel > 0 && quota->live >= key->parallel) {
 		failure_set(failure, 429, "key_parallel",
@@ -129,21 +132,23 @@ bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us,
 
 void quota_return(struct list *quotas, const struct conf_key *key)
 {
-	find(quotas, key->name)->live--;
+	find(quotas, quota_key(key->name))->live--;
 }
 
 int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us)
 {
-	struct quota *quota = find(quotas, key->name);
+	struct quota *quota = find(quotas, quota_key(key->name));
 
 	quota->tokens_whole_at_us =
 		later(quota->tokens_whole_at_us, now_us) + day_share_us(tokens, key->tokens_per_day);
 	return quota->tokens_whole_at_us;
 }
 
-void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us, int64_t now_us)
+void quota_restore(struct list *quotas, uint64_t key, int64_t whole_at_us, int64_t now_us)
 {
 	int64_t most_us = now_us + 2 * DAY_US;
 
+	if (whole_at_us <= now_us)
+		return;
 	find(quotas, key)->tokens_whole_at_us = whole_at_us < most_us ? whole_at_us : most_us;
 }

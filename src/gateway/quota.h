@@ -30,6 +30,8 @@ int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t to
  * ... and takes that back in a later life. Over a restart only the wall clock tells the time, and it may have been
  * wrong: whatever it says, the first token is there again within a day.
  */
-void quota_restore(struct list *quotas, const char *key, int64_t whole_at_us, int64_t now_us);
+void quota_restore(struct list *quotas, uint64_t key, int64_t whole_at_us, int64_t now_us);
+/* What a key is remembered by: it outlives the configuration that names it, which a reload may bring back. */
+uint64_t quota_key(const char *name);
 
 #endif

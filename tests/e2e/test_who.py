@@ -273,3 +273,10 @@ def test_a_key_may_use_so_many_tokens_a_day(start, stream):
     again = start({"a": real("tiny.gguf")}, api_keys=keys, folder=daemon.folder)
     answer = chat(again, "a", 1, headers=bearer("k"))
     assert (answer.status, answer.error["code"]) == (429, "key_tokens"), "a restart forgives nothing"
+    assert again.stop() == 0
+    third = start({"a": real("tiny.gguf")}, api_keys=keys[1:], folder=daemon.folder)
+    with open(third.config, "w") as out:
+        out.write(config(third.port, {"a": real("tiny.gguf")}, api_keys=keys))
+    assert third.ask("POST", "/api/v1/config/reload", {})[0] == 200
+    answer = chat(third, "a", 1, headers=bearer("k"))
+    assert (answer.status, answer.error["code"]) == (429, "key_tokens"), "nor does a reload that brings the key"

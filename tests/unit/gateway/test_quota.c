@@ -94,12 +94,12 @@ static void a_day_s_tokens(void **state)
 	assert_true(take_at(&quotas, &key, 11, &failure));
 	/* The next life takes it up where it was. */
 	quota_init(&later_life);
-	quota_restore(&later_life, name, whole_at_us + 3600 * US_PER_S, now_us);
+	quota_restore(&later_life, quota_key(name), whole_at_us + 3600 * US_PER_S, now_us);
 	assert_false(take_at(&later_life, &key, 20, &failure));
 	assert_int_equal(failure.retry_after_s, 60); /* an hour: but a client asks again sooner than that */
 	assert_true(take_at(&later_life, &key, 3700, &failure));
 	/* Also where a wrong clock put it years ahead. */
-	quota_restore(&later_life, name, now_us + INT64_C(3650) * 86400 * US_PER_S, now_us);
+	quota_restore(&later_life, quota_key(name), now_us + INT64_C(3650) * 86400 * US_PER_S, now_us);
 	assert_false(take_at(&later_life, &key, 86400, &failure));
 	assert_true(take_at(&later_life, &key, 86402, &failure));
 	quota_release(&quotas);
