@@ -11,8 +11,9 @@ enum log_level journal_level(const struct decision *decision)
 {
 	bool every_request = decision->kind == DECISION_DISPATCH || decision->kind == DECISION_QUEUE ||
 	                     (decision->kind == DECISION_CANCEL && decision->fail == FAIL_CLIENT_GONE);
-	/* Idle conversations that are given up are told when they are gone (shell_saved.c). */
-	bool elsewhere = decision->kind == DECISION_SHRINK && !decision->context_was;
+	/* Idle conversations are told when they are gone (shell_saved.c), that memory is short with why (shell_pressure.c). */
+	bool elsewhere = (decision->kind == DECISION_SHRINK && !decision->context_was) ||
+	                 (decision->kind == DECISION_PRESSURE && decision->need_bytes != PRESSURE_NONE);
 
 	if (decision->kind == DECISION_EMERGENCY)
 		return LOG_LEVEL_WARN;

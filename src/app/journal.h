@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "core/action.h"
+#include "core/event.h"
 
 /*
  * journal - which decisions stand in the daemon's log, so that it tells the story by itself.

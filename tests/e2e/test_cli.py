@@ -356,3 +356,12 @@ def test_the_log_tells_what_came_went_and_was_refused(start):
     for words in wanted:
         assert [line for line in lines if " info " in line and all(word in line for word in words)], (words, lines)
     assert not [line for line in lines if "a request goes to" in line or "secret" in line], lines
+
+
+def test_show_tells_what_there_is_and_no_nothings(daemon):
+    chat(daemon, "a")
+    lines = run("show", "a", daemon=daemon).stdout.splitlines()
+    assert lines[0].startswith("a is loaded"), lines
+    values = {line.split(None, 1)[0]: line.split(None, 1)[1] for line in lines[1:] if len(line.split(None, 1)) == 2}
+    assert values["last_used"].endswith(" ago") and values["start_timeout"] == "15 m 0 s" and values["pinned"] == "no", values
+    assert not [line for line in lines if line.split()[-1] in ("0", "[]", "null") or line.endswith(" 0 B")], lines

@@ -14,6 +14,8 @@ static void what_every_request_brings_is_for_who_asked_for_more(void **state)
 		assert_true((journal_level(&decision) == LOG_LEVEL_DEBUG) == often);
 	}
 	assert_int_equal(journal_level(&(struct decision){ .kind = DECISION_EMERGENCY }), LOG_LEVEL_WARN);
+	assert_int_equal(journal_level(&(struct decision){ .kind = DECISION_PRESSURE, .need_bytes = PRESSURE_WARN }),
+	                 LOG_LEVEL_DEBUG);
 	assert_int_equal(journal_level(&(struct decision){ .kind = DECISION_SHRINK, .context_was = 8 }), LOG_LEVEL_INFO);
 	assert_int_equal(journal_level(&(struct decision){ .kind = DECISION_CANCEL, .fail = FAIL_CLIENT_GONE }),
 	                 LOG_LEVEL_DEBUG);

@@ -1,0 +1,150 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/cli.h"
+#include "app/cli_client.h"
+#include "app/cli_json.h"
+#include "base/units.h"
+
+/*
+ * show - one model, as a list of names and values.
+ *
+ * They are those of --json, whose endings say the unit; "last used: 5 m 4 s ago" needs none. What is
+ * not there (0, "", nothing known) is left out: a list of nothings hides the rest.
+ */
+enum { NAME_WIDTH = 24 };
+
+struct unit {
+	const char *ending; /* of the name */
+	bool is_said;       /* by the value, and not again by the name */
+	void (*put)(int64_t value);
+};
+
+static void put_size(int64_t bytes)
+{
+	char text[UNITS_TEXT];
+
+	fputs(units_size(text, bytes), stdout);
+}
+
+static void put_when(int64_t at_ms)
+{
+	char text[JSON_WHEN_BYTES];
+
+	fputs(json_when(text, at_ms), stdout);
+}
+
+static void put_span(int64_t ms)
+{
+	char text[UNITS_TEXT];
+
+	fputs(units_duration(text, ms * US_PER_MS), stdout);
+}
+
+/* The unit of a number: by its name's ending, or because its group holds nothing but bytes. */
+static const struct unit *unit_of(const char *group, struct str key)
+{
+	static const struct unit bytes = { "_bytes", false, put_size };
+	static const struct unit times[] = { { "_at_ms", true, put_when }, { "_ms", true, put_span } };
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (str_ends(key, times[i].ending))
+			return &times[i];
+	bool holds_bytes = strcmp(group, "by_pool") == 0 || strcmp(group, "claim_by_pool") == 0;
+	return holds_bytes || str_ends(key, bytes.ending) ? &bytes : NULL;
+}
+
+static bool is_nothing(const json_t *value)
+{
+	const char *key;
+	json_t *member;
+
+	json_object_foreach((json_t *)value, key, member)
+		if (!is_nothing(member))
+			return false;
+	return json_is_null(value) || json_is_object(value) || (json_is_array(value) && json_array_size(value) == 0) ||
+	       (json_is_string(value) && json_string_length(value) == 0) ||
+	       (json_is_number(value) && json_number_value(value) == 0);
+}
+
+static void put_value(const json_t *value)
+{
+	const json_t *item;
+	size_t i;
+
+	if (json_is_string(value))
+		cli_put(json_string_value(value));
+	else if (json_is_boolean(value))
+		fputs(json_is_true(value) ? "yes" : "no", stdout);
+	else if (json_is_real(value))
+		printf("%.6g", json_real_value(value));
+	else if (json_is_integer(value))
+		printf("%lld", (long long)json_integer_value(value));
+	json_array_foreach((json_t *)value, i, item) {
+		if (i)
+			putchar(' ');
+		put_value(item);
+	}
+}
+
+/* One "name  value" line for each member, groups indented below their name. */
+static void put_members(const json_t *object, const char *group, int depth)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, key, value) {
+		const struct unit *unit = json_is_integer(value) ? unit_of(group, str_from(key)) : NULL;
+		size_t length = strlen(key) - (unit && unit->is_said ? strlen(unit->ending) : 0);
+		bool was_told = depth == 0 && strcmp(key, "text") == 0;
+		if (is_nothing(value) || was_told)
+			continue;
+		printf("%*s%-*.*s ", depth * 2, "", NAME_WIDTH - depth * 2, (int)length, key);
+		if (json_is_object(value)) {
+			putchar('\n');
+			put_members(value, key, depth + 1);
+			continue;
+		}
+		if (unit)
+			unit->put(json_integer_value(value));
+		else
+			put_value(value);
+		putchar('\n');
+	}
+}
+
+static int run_show(const struct cli_args *args)
+{
+	json_t *root;
+
+	char *path = client_path("/api/v1/models/", args->operand[0], "");
+	int code = client_get(args, path, &root);
+	free(path);
+	if (code != CLI_DONE)
+		return code;
+	if (args->json)
+		return json_print(root);
+	cli_put(json_text(root, "text"));
+	putchar('\n');
+	put_members(root, "", 0);
+	json_decref(root);
+	return CLI_DONE;
+}
+
+const struct cli_verb verb_show = {
+	.name = "show",
+	.operands = "MODEL",
+	.summary = "one model: its settings, its footprint, where each number comes from",
+	.help = "Shows all that is known of one model: what it was configured with, what the file says,\n"
+	        "what it is expected to take and from which source, and its present state. What is 0 or\n"
+	        "not known is left out; --json has every field, with its unit in the name.\n\n"
+	        "Examples:\n"
+	        "  cotenant show chat\n"
+	        "  cotenant show chat --json | jq .estimate",
+	.least = 1,
+	.most = 1,
+	.reads = true,
+	.asks = true,
+	.run = run_show,
+};
