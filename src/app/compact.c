@@ -1,10 +1,8 @@
 #include "app/compact.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "app/remedy.h"
 
 #define GIB (INT64_C(1) << 30)
 #define MINUTE_US INT64_C(60000000)
@@ -30,28 +28,16 @@ bool compact_is_quiet(const char *quiet, int32_t minute)
 
 bool compact_is_due(const struct compact_facts *facts)
 {
-	return !facts->busy && facts->unasked_us >= UNASKED_MINUTES * MINUTE_US &&
+	return !facts->busy && !facts->amd_stays && facts->unasked_us >= UNASKED_MINUTES * MINUTE_US &&
 	       facts->last_us >= NIGHT_MINUTES * MINUTE_US && compact_is_quiet(facts->quiet, facts->minute) &&
 	       compact_is_needed(facts);
 }
 
-static void write_one(const char *path, char *missing, uint32_t missing_bytes)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, "1", 1) == 1;
-	int error = errno;
-
-	if (fd >= 0)
-		close(fd);
-	size_t at = strlen(missing);
-	if (!done)
-		snprintf(missing + at, missing_bytes - at, "%s%s: %s", at ? ", " : "", path, strerror(error));
-}
-
-void compact_now(char *missing, uint32_t missing_bytes)
+void compact_now(bool moves, char *missing, uint32_t missing_bytes)
 {
 	missing[0] = '\0';
 	/* The cache of files that nobody needs now stands between the blocks. */
-	write_one("/proc/sys/vm/drop_caches", missing, missing_bytes);
-	write_one("/proc/sys/vm/compact_memory", missing, missing_bytes);
+	remedy_write("", "/proc/sys/vm/drop_caches", "1", missing, missing_bytes);
+	if (moves)
+		remedy_write("", "/proc/sys/vm/compact_memory", "1", missing, missing_bytes);
 }

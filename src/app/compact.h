@@ -16,7 +16,8 @@
  * models come back, the largest first.
  *
  * Broken up: less than a tenth of the free memory, or less than 1 GiB, is in
- * such blocks while 4 GiB are available.
+ * such blocks while 4 GiB are available. Where an engine on an AMD GPU has to
+ * stay, nothing is moved: its queues would stand still as its pages go.
  */
 struct compact_facts {
 	int64_t free_2m_bytes;  /* -1 = not told */
@@ -27,6 +28,7 @@ struct compact_facts {
 	int32_t minute;         /* of the day, local time */
 	const char *quiet;      /* "03:00-05:00"; may go over midnight */
 	bool busy;              /* something runs, waits or loads */
+	bool amd_stays;         /* a pinned engine on an AMD GPU */
 };
 
 bool compact_is_needed(const struct compact_facts *facts);
@@ -35,8 +37,8 @@ bool compact_is_due(const struct compact_facts *facts);
 
 /*
  * Blocks for seconds. Each step that may not be taken is left out and named in
- * `missing` ("" = none was).
+ * `missing` ("" = none was). Unless `moves`, the cache is dropped and no page moved.
  */
-void compact_now(char *missing, uint32_t missing_bytes);
+void compact_now(bool moves, char *missing, uint32_t missing_bytes);
 
 #endif

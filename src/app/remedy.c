@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "probe/cgroup.h"
 #include "probe/lines.h"
 #include "probe/machine.h"
+#include "probe/mapping.h"
 #include "probe/meminfo.h"
 #include "probe/zones.h"
 
@@ -139,26 +139,13 @@ static int page_out_range(int pidfd, uint64_t from, uint64_t to)
 	return 0;
 }
 
-/* A line of /proc/PID/maps: "from-to perms offset major:minor inode path". */
-static bool is_of(struct str line, const struct stat *file, uint64_t *from, uint64_t *to)
-{
-	char text[128];
-	unsigned int major_of, minor_of;
-	uint64_t inode;
-
-	str_copy(text, sizeof(text), line); /* the path, which is cut off here, is not read */
-	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %*s %*x %x:%x %" SCNu64, from, to, &major_of, &minor_of, &inode) != 5)
-		return false;
-	return inode == file->st_ino && major_of == major(file->st_dev) && minor_of == minor(file->st_dev) && *from < *to;
-}
-
 static int page_out(const struct remedy_map *map)
 {
 	char name[64];
 	struct stat file;
 	struct lines lines;
 	struct str line;
-	uint64_t from, to;
+	struct mapping mapping;
 	int code = 0;
 
 	if (stat(map->path, &file) < 0)
@@ -170,8 +157,8 @@ static int page_out(const struct remedy_map *map)
 	snprintf(name, sizeof(name), "/proc/%d/maps", (int)map->pid);
 	int opened = lines_open(&lines, "", name);
 	while (opened == 0 && code == 0 && lines_next(&lines, &line))
-		if (is_of(line, &file, &from, &to))
-			code = page_out_range(pidfd, from, to);
+		if (mapping_parse(line, &mapping) && mapping_is_of(&mapping, file.st_dev, file.st_ino, map->path))
+			code = page_out_range(pidfd, mapping.from, mapping.to);
 	if (opened == 0)
 		lines_close(&lines);
 	close(pidfd);

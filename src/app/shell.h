@@ -125,6 +125,9 @@ struct shell {
 	struct compaction *compaction; /* NULL: none is under way */
 	int64_t compacted_us;          /* by itself; 0 = not yet */
 	int64_t compact_looked_us;
+	int64_t remedy_at_us;    /* memory was last made free for a load */
+	bool remedy_runs;
+	bool remedy_missed;      /* what may not be done for it was said */
 	struct words_kept *words; /* what engines said of themselves */
 	struct learned_rows *learned_rows; /* of the arbiter, of this life and earlier ones */
 	struct leak *leaks;      /* per model */
@@ -223,6 +226,7 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 
 /* shell_warm.c: files in the page cache */
 void shell_warm_open(struct shell *shell);
+bool shell_is_mapped(const struct shell *shell, uint32_t model); /* its file, by a live engine */
 int64_t shell_warm_bytes(const struct shell *shell, uint32_t model); /* of its file; 0 = it is not to be warmed */
 void shell_warm_order(struct shell *shell, const struct action *action);
 void shell_warm_commit(struct shell *shell); /* all of a sample's orders were given */
@@ -356,6 +360,10 @@ const char *shell_replaced(void *ctx, uint32_t model); /* see api_host.replaced 
 /* shell_compact.c: see api_host.compact; and whether now is the time for it. */
 void shell_compact(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
 void shell_consider_compaction(struct shell *shell);
+
+/* shell_remedy.c: whether a load onto a GPU finds memory that is free, at each sample. */
+void shell_consider_remedy(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);
+bool shell_amd_serves(const struct shell *shell, bool pinned); /* an engine holds memory of an AMD GPU, a pinned one */
 
 /* shell_pressure.c: how near the memory is to running out. */
 void shell_judge_pressure(struct shell *shell, const struct sample *sample,

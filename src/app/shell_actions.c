@@ -89,6 +89,9 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                            },
 	                            &err);
 	if (code == 0) {
+		/* Its driver may find too little memory free: see shell_remedy.c. */
+		if (shell_has_devices(shell))
+			sampler_now(shell->sampler);
 		shell_note_start(shell, row);
 		shell_kept_begin(shell, row);
 		return;

@@ -19,7 +19,7 @@
 #include "probe/machine.h"
 #include "probe/zones.h"
 
-enum { MODELS_MOST = 64, CHECK_US = 10000000 };
+enum { MODELS_MOST = 64, CHECK_US = 10000000, LARGE_LEAST = 1 << 30 };
 
 struct gone_model {
 	uint32_t model;
@@ -36,6 +36,7 @@ struct compaction {
 	uint32_t back;  /* of them, asked for again */
 	uint32_t open;  /* tickets */
 	bool compacted;
+	bool amd_stays; /* an engine on an AMD GPU is not to have its pages moved */
 	int64_t before_bytes, after_bytes; /* free in large blocks; -1 = not told */
 	char missing[256];
 };
@@ -90,7 +91,7 @@ static void run(struct job *job)
 	struct compaction *compaction = LIST_ENTRY(job, struct compaction, job);
 
 	compaction->before_bytes = large_blocks();
-	compact_now(compaction->missing, sizeof(compaction->missing));
+	compact_now(!compaction->amd_stays, compaction->missing, sizeof(compaction->missing));
 	compaction->after_bytes = large_blocks();
 }
 
@@ -111,6 +112,11 @@ static void finish(struct compaction *compaction)
 	buf_printf(&report, "in blocks of 2 MiB and more: %s free before, %s now; %u model%s left for it and came back",
 	           units_size(before, compaction->before_bytes), units_size(after, compaction->after_bytes),
 	           compaction->count, compaction->count == 1 ? "" : "s");
+	if (compaction->amd_stays)
+		buf_append_str(&report, STR("; nothing was moved, because an engine on an AMD GPU stayed loaded"));
+	else if (compaction->after_bytes >= 0 && compaction->after_bytes < LARGE_LEAST &&
+	         shell->sample.available_bytes >= INT64_C(4) * LARGE_LEAST)
+		buf_append_str(&report, STR("; what is still broken up comes back when the machine is started anew"));
 	if (compaction->missing[0])
 		buf_printf(&report, "; not allowed: %s (needs root)", compaction->missing);
 	log_info("memory was compacted: %s", buf_cstr(&report));
@@ -129,6 +135,7 @@ static void go_on(struct compaction *compaction)
 	if (compaction->open)
 		return;
 	if (!compaction->compacted && !ends) {
+		compaction->amd_stays = shell_amd_serves(compaction->shell, false);
 		compaction->job = (struct job){ .run = run, .done = on_compacted };
 		worker_start(&compaction->shell->loop, &compaction->job);
 		return;
@@ -204,6 +211,7 @@ void shell_consider_compaction(struct shell *shell)
 		facts.busy |= view.state == MODEL_BUSY || view.state == MODEL_LOADING;
 	}
 	facts.unasked_us = now - asked;
+	facts.amd_stays = shell_amd_serves(shell, true);
 	if (!compact_is_due(&facts))
 		return;
 	shell->compacted_us = now;

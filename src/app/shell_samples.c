@@ -157,6 +157,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell_keep_learned(shell, false);
 	shell_score_engines(shell, sample, owners);
 	shell_note_power(shell, sample);
+	shell_consider_remedy(shell, sample, owners);
 	shell_consider_compaction(shell);
 	shell_look_replaced(shell);
 

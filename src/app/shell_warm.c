@@ -12,7 +12,7 @@
 enum { WATCH_EVERY_US = 5 * US_PER_S };
 
 /* A file that a live engine maps is nobody's to warm or to drop. */
-static bool is_mapped(const struct shell *shell, uint32_t model)
+bool shell_is_mapped(const struct shell *shell, uint32_t model)
 {
 	const struct catalogue_row *known = &shell->catalogue.rows[model];
 	const char *file = shell->conf->models[model].file;
@@ -57,7 +57,7 @@ void shell_warm_order(struct shell *shell, const struct action *action)
 
 	if (!shell->warmer || *count == WARM_ORDERS_MAX || action->model >= shell->catalogue.count ||
 	    !fill_order(shell, action->model, action->decision.need_bytes, &list[*count]) ||
-	    is_mapped(shell, action->model))
+	    shell_is_mapped(shell, action->model))
 		return;
 	++*count;
 }
@@ -110,7 +110,7 @@ static void make_free(struct shell *shell, uint32_t but)
 	for (uint32_t model = 0; model < shell->catalogue.count && orders->cools < WARM_ORDERS_MAX; model++) {
 		struct model_view view;
 		if (model == but || !arbiter_model(shell->arbiter, model, &view) || view.warm_bytes == 0 ||
-		    !fill_order(shell, model, 0, &orders->cool[orders->cools]) || is_mapped(shell, model))
+		    !fill_order(shell, model, 0, &orders->cool[orders->cools]) || shell_is_mapped(shell, model))
 			continue;
 		orders->cools++;
 	}

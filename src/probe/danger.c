@@ -183,8 +183,10 @@ static void judge_signs(const struct danger_facts *facts, const struct signs *si
 		speaks_for(out, DANGER_CRIT, "compaction");
 	if (!facts->nvidia_unified)
 		return;
+	/* Free pages alone run out wherever a file is read. */
+	bool waits = signs->stalls > 5 || signs->refaults > 20000 || s->psi_some_avg10_centi > 1000;
 	if (facts->loading && s->free_bytes < GIB)
-		speaks_for(out, DANGER_CRIT, "MemFree");
+		speaks_for(out, signs->very_little || waits ? DANGER_CRIT : DANGER_WARN, "MemFree");
 	if (facts->free_2m_bytes >= 0 && facts->free_2m_bytes < GIB)
 		speaks_for(out, DANGER_WARN, "fragmentation");
 }

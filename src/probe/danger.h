@@ -26,7 +26,9 @@
  *   CRIT  left < 1/3 reserve, or lasts < 0.5 s, or PSI some > 40 % or full > 10 %,
  *         refaults > 100,000/s, stalled allocations > 50/s, swap >= 92 % full while
  *         60 % of the memory could only go there, MemFree < 1 GiB during a load
- *         (NVIDIA, unified)
+ *         where the kernel is seen to work for it or the reserve is touched
+ *         (NVIDIA, unified; WARN by itself: the load has pages made free, see
+ *         remedy.h)
  *
  * Growth counts where less than twice the reserve is left. Averages of PSI are
  * over 10 s and lag: what the other signs say is heard first.

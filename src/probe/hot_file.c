@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/alloc.h"
 #include "probe/lines.h"
+#include "probe/mapping.h"
 
 static void add_file(struct hot_files *files, const char *path)
 {
@@ -60,64 +60,12 @@ static void compare(struct hot_files *files, const char *root)
 	files->compared = true;
 }
 
-/* Of an address space; sums of all lines of a file cannot overflow. */
-#define LENGTH_MOST (UINT64_C(1) << 48)
-
-/* One line of /proc/PID/maps: "start-end rights offset major:minor inode   path". */
-struct mapping {
-	uint64_t length;
-	uint64_t device;
-	uint64_t inode;
-	struct str path;
-};
-
-static bool take_hex(struct str *text, char end, uint64_t *out)
-{
-	uint64_t value = 0;
-	size_t i = 0;
-
-	for (; i < text->length && i < 17; i++) {
-		char c = text->data[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-		if (digit < 0)
-			break;
-		value = value << 4 | (uint64_t)digit;
-	}
-	if (i == 0 || i > 16 || i >= text->length || text->data[i] != end)
-		return false;
-	*text = (struct str){ text->data + i + 1, text->length - i - 1 };
-	*out = value;
-	return true;
-}
-
-static bool parse_mapping(struct str line, struct mapping *out)
-{
-	uint64_t start, end, offset, major, minor;
-	int64_t inode;
-	struct str rest;
-
-	if (!take_hex(&line, '-', &start) || !take_hex(&line, ' ', &end))
-		return false;
-	str_cut(line, ' ', &rest); /* rights */
-	if (!rest.data || !take_hex(&rest, ' ', &offset) || !take_hex(&rest, ':', &major) ||
-	    !take_hex(&rest, ' ', &minor) || !lines_number(rest, &inode, &rest))
-		return false;
-	if (end <= start || end - start > LENGTH_MOST)
-		return false;
-	out->length = end - start;
-	out->device = makedev((unsigned)major, (unsigned)minor);
-	out->inode = (uint64_t)inode;
-	out->path = str_trim(rest);
-	return true;
-}
-
-/* By inode; where that cannot be told (a recording, a file system with devices of its own) by path. */
+/* In a recording there is no file to compare with. */
 static bool is_mapping_of(const struct mapping *mapping, const struct hot_file *file)
 {
-	bool same_path = str_is(mapping->path, file->path);
 	if (!file->identified)
-		return same_path;
-	return mapping->inode == file->inode && (same_path || mapping->device == file->device);
+		return str_is(mapping->path, file->path);
+	return mapping_is_of(mapping, file->device, file->inode, file->path);
 }
 
 /* What is resident of all the files, by the share each has of what is mapped. */
@@ -170,11 +118,11 @@ struct hot_maps hot_files_look(struct hot_files *files, const char *root, pid_t 
 		return (struct hot_maps){ MAPS_NONE, 0, 0 };
 	compare(files, root);
 	while (lines_next(&lines, &line)) {
-		if (!parse_mapping(line, &mapping) || mapping.inode == 0)
+		if (!mapping_parse(line, &mapping) || mapping.inode == 0)
 			continue;
 		for (uint32_t i = 0; i < files->count; i++)
 			if (files->file[i].first == i && is_mapping_of(&mapping, &files->file[i]))
-				files->file[i].mapped_bytes += mapping.length;
+				files->file[i].mapped_bytes += (mapping.to - mapping.from);
 	}
 	lines_close(&lines);
 	struct hot_maps maps = maps_of(files);

@@ -34,6 +34,9 @@ static void it_is_done_at_night_when_nobody_asks(void **state)
 	facts = due;
 	facts.last_us = 60 * MINUTE; /* once a night */
 	assert_false(compact_is_due(&facts));
+	facts = due;
+	facts.amd_stays = true;
+	assert_false(compact_is_due(&facts));
 }
 
 static void only_what_is_broken_up_is_mended(void **state)
