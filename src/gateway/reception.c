@@ -207,6 +207,15 @@ static bool is_json(const struct message *head)
 	return str_equal_nocase(str_trim(type), STR("application/json"));
 }
 
+/* The model's name cannot be read in what is compressed; where the path has it the engine may. */
+static bool is_compressed(const struct message *head, const struct api_shape *shape)
+{
+	struct str encoding = message_header(head, "Content-Encoding");
+	bool is_read = shape->place == MODEL_IN_JSON || shape->place == MODEL_IN_FORM;
+
+	return is_read && encoding.length && !str_equal_nocase(str_trim(encoding), STR("identity"));
+}
+
 /* What can be refused before the body is read, and for an exchange alone. */
 static bool is_acceptable(struct client *client, const struct message *head,
                           struct reception *reception)
@@ -224,6 +233,9 @@ static bool is_acceptable(struct client *client, const struct message *head,
 	else if (!read_weight(head, reception))
 		failure_set(&failure, 400, "bad_weight",
 		            "X-Cotenant-Weight must be a number from 0.1 to 1000, with at most three digits behind the point");
+	else if (is_compressed(head, reception->shape))
+		failure_set(&failure, 415, "unsupported_media_type",
+		            "the body is compressed (Content-Encoding), and the model's name is read in it: send it as it is");
 	else if (head->content_length > most)
 		failure_set(&failure, 413, "body_too_large",
 		            "the body is larger than %s ('bodies: each' in cotenant.yaml)",

@@ -16,6 +16,8 @@
 #include "http/json_text.h"
 
 enum state {
+	STATE_MARK,  /* the first byte: a byte order mark may begin */
+	STATE_MARK_REST,
 	STATE_START, /* the top level's '{' */
 	STATE_VALUE,
 	STATE_VALUE_OR_END, /* behind '[' */
@@ -45,7 +47,7 @@ _Static_assert(BODY_KEY_COUNT <= 32, "each key has its bit in seen");
 
 void body_scan_init(struct body_scan *scan)
 {
-	*scan = (struct body_scan){ .state = STATE_START };
+	*scan = (struct body_scan){ .state = STATE_MARK };
 	body_facts_init(&scan->facts);
 }
 
@@ -446,6 +448,22 @@ static void step_after_value(struct body_scan *scan, char c)
 		fail(scan, is_object ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
+/* Some editors and shells put one before UTF-8. RFC 8259 lets a reader overlook it, and engines do. */
+static bool step_mark(struct body_scan *scan, char c)
+{
+	static const char mark[] = "\xEF\xBB\xBF";
+
+	if (c == mark[scan->offset]) {
+		scan->state = mark[scan->offset + 1] ? STATE_MARK_REST : STATE_START;
+		return true;
+	}
+	if (scan->state == STATE_MARK_REST)
+		fail(scan, "expected an object");
+	else
+		scan->state = STATE_START;
+	return false;
+}
+
 /* Between tokens: blanks may come, then one byte that begins or ends something. */
 static void step_structure(struct body_scan *scan, char c)
 {
@@ -525,6 +543,9 @@ static bool step(struct body_scan *scan, char c)
 	case STATE_EXPONENT_SIGN:
 	case STATE_EXPONENT_DIGITS:
 		return step_number(scan, c);
+	case STATE_MARK:
+	case STATE_MARK_REST:
+		return step_mark(scan, c);
 	case STATE_START:
 	case STATE_VALUE:
 	case STATE_VALUE_OR_END:
@@ -564,7 +585,7 @@ bool body_scan_feed(struct body_scan *scan, struct str bytes)
 
 bool body_scan_end(struct body_scan *scan)
 {
-	if (scan->state == STATE_START)
+	if (scan->state <= STATE_START)
 		fail(scan, "expected an object");
 	else if (scan->state != STATE_DONE && scan->state != STATE_BROKEN)
 		fail(scan, "the body ends too early");

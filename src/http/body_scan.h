@@ -20,7 +20,7 @@
  *
  * A key counts as what it spells after its escapes, as the engine will read it.
  * A key noted here that comes twice is refused: two readers could pick
- * differently. The top level must be an object. Depth is at most
+ * differently. The top level must be an object; a byte order mark may stand before it. Depth is at most
  * BODY_SCAN_DEPTH_MAX. Lone surrogates are refused, as engines do.
  */
 

@@ -70,6 +70,9 @@ static void compare(const struct body_scan *scan, bool is_ours, struct str bytes
 		assert(!is_ours);
 		return;
 	}
+	/* Nor does jansson know a byte order mark. */
+	if (str_starts(bytes, "\xEF\xBB\xBF"))
+		bytes = (struct str){ bytes.data + 3, bytes.length - 3 };
 	json_t *tree = json_loadb(bytes.data, bytes.length, JSON_ALLOW_NUL, &error);
 	bool is_theirs = json_is_object(tree);
 

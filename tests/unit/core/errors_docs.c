@@ -34,7 +34,7 @@ static const struct {
 	{ 408, "request_timeout", "The request came too slowly." },
 	{ 409, "busy", "Memory is being compacted already." },
 	{ 413, "body_too_large", "The body is over `bodies.each`." },
-	{ 415, "unsupported_media_type", "Commands take application/json." },
+	{ 415, "unsupported_media_type", "Commands take application/json. A body in which the model's name is read may not be compressed." },
 	{ 429, "key_parallel", "The key has as many requests under way as its `parallel` allows." },
 	{ 429, "key_rate", "The key has sent more than its `requests_per_min`; Retry-After says when one more may come." },
 	{ 429, "key_tokens", "The key has used its `tokens_per_day`; the text says when the first come back." },

@@ -189,6 +189,19 @@ static void a_fault_says_what_and_where(void **state)
 	expect_fault("{\"a\":\"\n\"}", "a control byte in a string at line 1, column 7 (byte 6)");
 }
 
+static void a_byte_order_mark_is_overlooked(void **state)
+{
+	(void)state;
+
+	assert_true(scan_whole(STR("\xEF\xBB\xBF{\"model\":\"a\"}")));
+	assert_true(scan_by_byte(STR("\xEF\xBB\xBF {\"model\":\"a\"}")));
+	assert_string_equal(scan.facts.model, "a");
+	assert_int_equal(scan.facts.model_at, 13);
+	expect_fault("\xEF\xBB{}", "expected an object at line 1, column 3 (byte 2)");
+	expect_fault("\xEF\xBB\xBF", "expected an object at line 1, column 4 (byte 3)");
+	expect_fault(" \xEF\xBB\xBF{}", "expected an object at line 1, column 2 (byte 1)");
+}
+
 static void a_name_that_two_readers_may_read_differently_is_refused(void **state)
 {
 	(void)state;
@@ -317,6 +330,7 @@ int main(void)
 		cmocka_unit_test(the_largest_reply_counts),
 		cmocka_unit_test(keep_alive_of_zero_is_a_wish_to_unload),
 		cmocka_unit_test(a_fault_says_what_and_where),
+		cmocka_unit_test(a_byte_order_mark_is_overlooked),
 		cmocka_unit_test(a_name_that_two_readers_may_read_differently_is_refused),
 		cmocka_unit_test(limits_are_exact),
 		cmocka_unit_test(strings_are_skipped_at_every_alignment),
