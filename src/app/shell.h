@@ -372,7 +372,7 @@ void shell_watch_stalls(struct shell *shell); /* sample at once where the kernel
 void shell_unwatch_stalls(struct shell *shell);
 /* A limit on our control group, as a cap on what models may take of it; false: none. */
 bool shell_cgroup_cap(const struct shell *shell, const struct sample *sample, struct view_spec *out);
-/* We get the processor when memory is short, and are not the first to be killed for it. */
+/* We get the processor when memory is short, are not the first to be killed for it, and keep none that is not used. */
 void shell_stand_firm(void);
 
 /* shell_open.c, shell_reload.c */

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -145,6 +146,8 @@ void shell_unwatch_stalls(struct shell *shell)
 
 /* ---- ourselves ---- */
 
+enum { APART_BYTES = 32 * 1024 };
+
 static bool may_lock(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -160,6 +163,8 @@ static bool may_lock(void)
 
 void shell_stand_firm(void)
 {
+	/* Bodies of requests are unmapped when they are done with: of a heap that is locked nothing can be given back. */
+	mallopt(M_MMAP_THRESHOLD, APART_BYTES);
 	/* Each is done where it may be. With a limit on locked memory later mappings would fail. */
 	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - 10);
 	if (may_lock())

@@ -9,6 +9,7 @@
 
 enum {
 	SLICE_BYTES = 64 * 1024,
+	FIRST_BYTES = 4 * 1024, /* until the connection is there: these are copied */
 	TRIES_MAX = 2,
 	BUSY_MS = 10,         /* a unix socket whose queue of connections is full */
 	BUSY_TRIES_MAX = 500,
@@ -142,7 +143,7 @@ static void send_more(struct upstream *upstream)
 	while (!is_sent(upstream) && !upstream->fetching && !stream_pending(upstream->stream)) {
 		if (intake_in_memory(upstream->body))
 			write_slice(upstream, intake_slice(upstream->body, upstream->sent,
-			                                   SLICE_BYTES));
+			                                   stream_connected(upstream->stream) ? SLICE_BYTES : FIRST_BYTES));
 		else
 			fetch_slice(upstream);
 	}

@@ -129,6 +129,23 @@ def test_parked_bodies_are_bounded_over_all(start):
     assert not [name for name in os.listdir(daemon.folder + "/state") if "spill" in name], "the file has no name"
 
 
+def test_what_parked_bodies_took_goes_back(start):
+    """Two hundred of 64 KiB lie in memory and are sent on at once, to connections that are not there yet."""
+    daemon = start({"a": fake(load_ms=2500, slots=256, queue=256, args="--chunk-ms 0")})
+    before = resident(daemon)
+    big = GOOD[:-1] + b', "pad": "' + b"x" * 64 * 1024 + b'"}'
+    peak = []
+
+    def look():
+        while not peak or models(daemon)["a"]["state"] in ("loading", "queued"):
+            peak.append(resident(daemon))
+            time.sleep(0.05)
+    answers = in_threads([lambda: ask(daemon, "POST", "/v1/chat/completions", big)] * 200 + [look])[:200]
+    assert {answer.status for answer in answers} == {200}
+    assert max(peak) - before > 12 * MIB, "they were held"
+    wait_for("it to go back", lambda: resident(daemon) - before < 8 * MIB)
+
+
 def test_a_deeply_nested_body(daemon):
     answer = ask(daemon, "POST", "/v1/chat/completions", b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b', "model": "a"}')
     assert answer.status == 400
