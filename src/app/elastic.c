@@ -68,10 +68,12 @@ uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens)
 	return step;
 }
 
-uint32_t elastic_step_to_grow(const struct elastic *elastic, uint32_t least,
+uint32_t elastic_step_to_grow(const struct elastic *elastic, int64_t tokens,
                               enum fits (*fits)(void *ctx, uint32_t step), void *ctx)
 {
-	for (uint32_t step = elastic->count - 1; step > least; step--) {
+	uint32_t least = elastic_step_for(elastic, tokens);
+
+	for (uint32_t step = elastic_step_for(elastic, ELASTIC_AHEAD * tokens); step > least; step--) {
 		enum fits room = fits(ctx, step);
 		if (room == FITS_NOW || room == FITS_TIGHT)
 			return step;

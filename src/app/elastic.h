@@ -17,7 +17,10 @@
  * What each takes is reckoned when the model's file is looked at: a context is
  * chosen while a request waits, and no file is read then.
  */
-enum { ELASTIC_MOST = 10, ELASTIC_FLOOR = 4096 };
+enum { ELASTIC_MOST = 14, ELASTIC_FLOOR = 4096 };
+
+/* A growth looks so many times as far as its request, which is not the last of its conversation. */
+enum { ELASTIC_AHEAD = 4 };
 
 /* The numbers of an estimate that change with the context. */
 struct elastic_step {
@@ -46,11 +49,12 @@ void elastic_use(const struct elastic_step *step, struct estimate *estimate);
 uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens);
 
 /*
- * The step for a request that needs `least`; `fits` tells of each whether there is room for it. What is
- * loaded and has to be started anew gets the largest that finds room without anybody's going, and stays as
- * it is where not even `least` could ever be had.
+ * The step for a request of so many `tokens`; `fits` tells of each whether there is room for it. What is
+ * loaded and has to be started anew gets what the request needs, whoever has to go for it, or more, up to
+ * ELASTIC_AHEAD times that, as far as that finds room without anybody's going. It stays as it is where not
+ * even what is needed could ever be had.
  */
-uint32_t elastic_step_to_grow(const struct elastic *elastic, uint32_t least,
+uint32_t elastic_step_to_grow(const struct elastic *elastic, int64_t tokens,
                               enum fits (*fits)(void *ctx, uint32_t step), void *ctx);
 /*
  * What is yet to be loaded has nothing to be interrupted, and others beside it: it gets `least`, or what was

@@ -4,8 +4,9 @@
  * anew with a larger context when a request needs it. The arbiter decides when
  * there is room; what is chosen here is how large.
  *
- * A conversation is not to be interrupted twice: a growth takes the largest context
- * that finds room without anybody's going, and never less than is needed.
+ * A conversation is not to be interrupted at every turn: a growth looks a few times as
+ * far as its request. But what it takes beyond what is needed is at most a half of
+ * what is free: the rest is for the others.
  */
 #include "app/shell.h"
 
@@ -99,13 +100,19 @@ void shell_context_ended(struct shell *shell, const struct exchange_end *end)
 
 /* ---- a larger one ---- */
 
-static enum fits fits_with(const struct shell *shell, uint32_t model, uint32_t step)
+static void spec_with(const struct shell *shell, uint32_t model, uint32_t step, struct model_spec *out)
 {
 	struct catalogue_row row = shell->catalogue.rows[model];
-	struct model_spec spec;
 
 	catalogue_choose(&row, step);
-	shell_fill_spec(shell, model, &row, &spec);
+	shell_fill_spec(shell, model, &row, out);
+}
+
+static enum fits fits_with(const struct shell *shell, uint32_t model, uint32_t step)
+{
+	struct model_spec spec;
+
+	spec_with(shell, model, step, &spec);
 	return arbiter_fits(shell->arbiter, model, &spec);
 }
 
@@ -117,13 +124,23 @@ static bool finds_room(enum fits fits)
 struct fitting {
 	const struct shell *shell;
 	uint32_t model;
+	uint32_t least; /* is needed; what is beyond has to find room twice */
 };
 
 static enum fits fits_step(void *ctx, uint32_t step)
 {
 	const struct fitting *fitting = ctx;
+	struct model_spec spec, least;
 
-	return fits_with(fitting->shell, fitting->model, step);
+	spec_with(fitting->shell, fitting->model, step, &spec);
+	if (step > fitting->least) {
+		spec_with(fitting->shell, fitting->model, fitting->least, &least);
+		struct amount beyond = spec.base;
+		amount_subtract(&beyond, &least.base);
+		amount_add(&spec.base, &beyond);
+		amount_add(&spec.peak, &beyond);
+	}
+	return arbiter_fits(fitting->shell->arbiter, fitting->model, &spec);
 }
 
 static bool is_loaded(const struct shell *shell, uint32_t model)
@@ -150,13 +167,13 @@ static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t 
 static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, uint64_t request)
 {
 	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
-	struct fitting fitting = { shell, model };
 	uint32_t least = elastic_step_for(elastic, tokens);
+	struct fitting fitting = { shell, model, least };
 	bool loaded = is_loaded(shell, model);
 
 	if (loaded && least <= elastic->now)
 		return;
-	uint32_t step = loaded ? elastic_step_to_grow(elastic, least, fits_step, &fitting)
+	uint32_t step = loaded ? elastic_step_to_grow(elastic, tokens, fits_step, &fitting)
 	                       : elastic_step_to_load(elastic, least, fits_step, &fitting);
 	if (step != elastic->now)
 		resize(shell, model, step, request);

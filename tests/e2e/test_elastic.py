@@ -57,6 +57,14 @@ def test_a_conversation_outgrows_its_context_and_goes_on(start):
     assert say(plain, talk)[0] == said
 
 
+def test_a_growth_leaves_room_for_the_others(start):
+    """128 KiB a token and slot: the engine had room for 4096 tokens, and all of that would then have been taken."""
+    daemon = start({"chat": elastic("kv.gguf", most=32768)}, limit_mib=1500)
+    say(daemon, [user(20)])
+    say(daemon, [user(130)])
+    assert model(daemon)["context"] == 2048
+
+
 def test_a_prompt_that_is_too_long_is_refused_as_the_engine_does(start):
     daemon = start({"chat": elastic()})
     say(daemon, [user(20)])

@@ -32,17 +32,45 @@ static void each_step_at_least_doubles_and_the_floor_is_one(void **state)
 		assert_true(contexts[i] >= 2 * contexts[i - 1]);
 }
 
-static void a_growth_takes_the_largest_that_is_free(void **state)
+static void a_growth_takes_what_is_needed_and_what_is_free_beyond(void **state)
 {
 	enum fits fits[] = { FITS_NOW, FITS_NOW, FITS_NOW, FITS_AFTER_EVICTION };
 	struct elastic elastic = four_steps();
 	(void)state;
 
 	assert_int_equal(elastic_step_for(&elastic, 5000), 1);
-	assert_int_equal(elastic_step_to_grow(&elastic, 1, as_told, fits), 2);
-	assert_int_equal(elastic_step_to_grow(&elastic, 3, as_told, fits), 3); /* it needs that: others go */
+	assert_int_equal(elastic_step_to_grow(&elastic, 5000, as_told, fits), 2);
+	assert_int_equal(elastic_step_to_grow(&elastic, 20000, as_told, fits), 3); /* it needs that: others go */
 	fits[3] = FITS_NEVER;
-	assert_int_equal(elastic_step_to_grow(&elastic, 3, as_told, fits), 0); /* it stays as it is */
+	assert_int_equal(elastic_step_to_grow(&elastic, 20000, as_told, fits), 0); /* it stays as it is */
+}
+
+/* However much is free: a conversation of 5,000 tokens needs no million. */
+static void a_growth_looks_a_few_times_as_far_as_its_request(void **state)
+{
+	struct conf_model model = { .context_min = 0 };
+	enum fits fits[ELASTIC_MOST] = { FITS_NOW };
+	int64_t contexts[ELASTIC_MOST];
+	struct elastic elastic = { .count = elastic_contexts(&model, 1 << 20, contexts) };
+	uint32_t growths = 0;
+	(void)state;
+
+	_Static_assert(FITS_NOW == 0, "all of them find room");
+	for (uint32_t i = 0; i < elastic.count; i++)
+		elastic.step[i].context = contexts[i];
+	assert_int_equal(contexts[0], ELASTIC_FLOOR);
+	assert_int_equal(contexts[elastic_step_to_grow(&elastic, 5000, as_told, fits)], 32768);
+	/* It goes on turn by turn: interrupted twice until it has 64 times the first context, and thrice to the end. */
+	for (int64_t tokens = 1000; tokens < 1 << 20; tokens += 1000) {
+		if (elastic_step_for(&elastic, tokens) <= elastic.now)
+			continue;
+		uint32_t was = elastic.now;
+		elastic.now = elastic_step_to_grow(&elastic, tokens, as_told, fits);
+		assert_true(contexts[elastic.now] >= 2 * contexts[was]);
+		growths++;
+		assert_true(growths <= 2 || tokens > 64 * ELASTIC_FLOOR / 2);
+	}
+	assert_int_equal(growths, 3);
 }
 
 static void what_is_not_loaded_is_never_made_too_large_for_the_machine(void **state)
@@ -66,7 +94,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_step_at_least_doubles_and_the_floor_is_one),
-		cmocka_unit_test(a_growth_takes_the_largest_that_is_free),
+		cmocka_unit_test(a_growth_takes_what_is_needed_and_what_is_free_beyond),
+		cmocka_unit_test(a_growth_looks_a_few_times_as_far_as_its_request),
 		cmocka_unit_test(what_is_not_loaded_is_never_made_too_large_for_the_machine),
 	};
 
