@@ -1,29 +1,6 @@
 #include "api/sentence.h"
 
-#include "base/units.h"
-
-static const char *name_of(const struct names *names, uint32_t model)
-{
-	const char *name = model == MODEL_NONE ? NULL : names->model(names->ctx, model);
-	return name ? name : "a model that is gone";
-}
-
-static void put_size(struct buf *out, int64_t bytes)
-{
-	char text[UNITS_TEXT];
-	buf_printf(out, "%s", units_size(text, bytes));
-}
-
-static void put_time(struct buf *out, int64_t us)
-{
-	char text[UNITS_TEXT];
-	buf_printf(out, "%s", units_duration(text, us));
-}
-
-static const char *plural(uint32_t count)
-{
-	return count == 1 ? "" : "s";
-}
+#include "api/sentence_parts.h"
 
 /* Why something was begun or ended, to stand behind the sentence's verb; "" where there is nothing to say. */
 static const char *because(uint32_t reason)
@@ -44,49 +21,12 @@ static const char *because(uint32_t reason)
 		[REASON_SLOW] = "because its load took too long",
 		[REASON_ALONE] = "into what is otherwise kept free, as nothing else could go for it",
 		[REASON_SET] = "with its set",
+		[REASON_CAPACITY] = "because no request that came for it has room beside it",
+		[REASON_VIEW] = "because no request that came for it has room beside it",
+		[REASON_LIMIT] = "because no request that came for it has room beside it",
 		[REASON_CONTEXT] = "to give it a larger context",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : "";
-}
-
-/* What something waits for or is stopped by. */
-static const char *waits_for(uint32_t reason)
-{
-	static const char *const texts[REASON_COUNT] = {
-		[REASON_REQUEST] = "its turn",
-		[REASON_ROOM] = "room",
-		[REASON_OVERDUE] = "another that has waited longer",
-		[REASON_PRESSURE] = "the machine's memory pressure to end",
-		[REASON_SLOTS] = "a free slot",
-		[REASON_LOADING] = "a load in flight",
-		[REASON_UNLOADING] = "memory to come back",
-		[REASON_BACK_OFF] = "its next try after a failure",
-		[REASON_LIMIT] = "room under memory.limit",
-		[REASON_CAPACITY] = "room in the machine's memory",
-		[REASON_VIEW] = "room under a cap of the machine",
-		[REASON_PINS] = "room that pinned or busy models hold",
-		[REASON_MEASURE_FIRST] = "the machine to be its own, to be measured",
-		[REASON_STALLED] = "an engine that makes no progress",
-		[REASON_SLOW] = "a load that takes too long",
-		[REASON_ALONE] = "the others to go",
-		[REASON_CONTEXT] = "its larger context",
-		[REASON_SHUTDOWN] = "the daemon, which goes down",
-	};
-	return reason < REASON_COUNT && texts[reason] ? texts[reason] : NULL;
-}
-
-static const char *what_binds(uint32_t reason)
-{
-	switch (reason) {
-	case REASON_LIMIT:
-		return "under memory.limit";
-	case REASON_VIEW:
-		return "under a cap of the machine";
-	case REASON_PINS:
-		return "beside what is pinned or busy";
-	default:
-		return NULL;
-	}
 }
 
 /*
@@ -105,15 +45,15 @@ static void put_numbers(const struct decision *d, struct buf *out)
 	if (d->need_bytes <= 0)
 		return;
 	buf_printf(out, never ? ": needs at least " : ": needs ");
-	put_size(out, d->need_bytes);
+	sentence_size(out, d->need_bytes);
 	buf_printf(out, never ? ", at most " : ", ");
-	put_size(out, d->room_bytes);
+	sentence_size(out, d->room_bytes);
 	buf_printf(out, never ? " can be free" : " free");
 	if (d->capacity_bytes > 0 && whole) {
 		buf_printf(out, " of ");
-		put_size(out, capped ? allowed : d->capacity_bytes);
+		sentence_size(out, capped ? allowed : d->capacity_bytes);
 	}
-	const char *binds = what_binds(d->reason);
+	const char *binds = sentence_binds(d->reason);
 	if (binds)
 		buf_printf(out, " %s", binds);
 	else if (capped && d->capacity_bytes > 0 && whole)
@@ -140,33 +80,59 @@ static void put_ready(const struct decision *d, const char *model, struct buf *o
 		buf_printf(out, " with a context of %u tokens", d->context_tokens);
 	if (d->load_us > 0) {
 		buf_printf(out, " after ");
-		put_time(out, d->load_us);
+		sentence_time(out, d->load_us);
 	}
 	if (d->reason == REASON_CONTEXT) {
 		buf_printf(out, ", ");
-		put_time(out, d->wait_us);
+		sentence_time(out, d->wait_us);
 		buf_printf(out, " since that was decided");
 	}
 	if (d->need_bytes > 0) {
 		buf_printf(out, ", claims ");
-		put_size(out, d->need_bytes);
+		sentence_size(out, d->need_bytes);
 	}
 }
 
-/* ", regret 0.02 with 1.5 s of reading again; asked for 3 times in the last hour, the other 40" */
-static void put_regret(const struct decision *d, struct buf *out)
+static void put_times(uint32_t count, struct buf *out)
+{
+	static const char *const words[] = { "never", "once", "twice" };
+
+	if (count < 3)
+		buf_printf(out, "%s", words[count]);
+	else
+		buf_printf(out, "%u times", count);
+}
+
+void going_text(const struct decision *d, const struct names *names, struct buf *out)
+{
+	const char *model = sentence_name(names, d->model);
+	double cost_s = (double)d->regret_milli / 1000;
+
+	buf_printf(out, "asked for in the last hour: %s ", model);
+	put_times(d->asked, out);
+	if (d->for_model != MODEL_NONE) {
+		buf_printf(out, ", %s ", sentence_name(names, d->for_model));
+		put_times(d->asked_for, out);
+	}
+	buf_printf(out, "; bringing %s back was expected to cost ", model);
+	if (cost_s < 0.05) {
+		buf_printf(out, "next to nothing");
+		return;
+	}
+	buf_printf(out, "%.1f s of waiting, weighted by class", cost_s);
+	if (d->prefill_us >= 100000) {
+		buf_printf(out, " (");
+		sentence_time(out, d->prefill_us);
+		buf_printf(out, " to read its conversations again)");
+	}
+}
+
+static void put_going(const struct decision *d, const struct names *names, struct buf *out)
 {
 	if (!d->regret_milli && !d->asked && !d->asked_for)
 		return;
-	buf_printf(out, ", regret %.2f", (double)d->regret_milli / 1000);
-	if (d->prefill_us >= 100000) {
-		buf_printf(out, " with ");
-		put_time(out, d->prefill_us);
-		buf_printf(out, " of reading again");
-	}
-	buf_printf(out, "; asked for %u time%s in the last hour", d->asked, plural(d->asked));
-	if (d->for_model != MODEL_NONE)
-		buf_printf(out, ", the other %u", d->asked_for);
+	buf_printf(out, "; ");
+	going_text(d, names, out);
 }
 
 static void put_evict(const struct decision *d, const char *model, const struct names *names,
@@ -180,38 +146,38 @@ static void put_evict(const struct decision *d, const char *model, const struct 
 		buf_printf(out, " (");
 		if (was_used) {
 			buf_printf(out, "used ");
-			put_time(out, d->idle_us);
+			sentence_time(out, d->idle_us);
 			buf_printf(out, " ago%s", bytes > 0 ? ", " : "");
 		}
 		if (bytes > 0)
-			put_size(out, bytes);
+			sentence_size(out, bytes);
 		buf_printf(out, ")");
 	}
 	if (d->for_model != MODEL_NONE)
-		buf_printf(out, " to make room for %s", name_of(names, d->for_model));
+		buf_printf(out, " to make room for %s", sentence_name(names, d->for_model));
 	else
 		put_because(d, out);
-	put_regret(d, out);
 	put_numbers(d, out);
+	put_going(d, names, out);
 }
 
 static void put_released(const struct decision *d, const char *model, struct buf *out)
 {
 	buf_printf(out, "%s gave back ", model);
 	if (d->need_bytes > 0)
-		put_size(out, d->need_bytes);
+		sentence_size(out, d->need_bytes);
 	else
 		buf_printf(out, "its memory");
 	if (d->wait_us > 0) {
 		buf_printf(out, ", seen ");
-		put_time(out, d->wait_us);
+		sentence_time(out, d->wait_us);
 		buf_printf(out, " after its end");
 	}
 }
 
 static void put_queued(const struct decision *d, const char *model, struct buf *out)
 {
-	const char *what = waits_for(d->reason);
+	const char *what = sentence_waits_for(d->reason);
 
 	buf_printf(out, "a request for %s waits", model);
 	if (what)
@@ -225,15 +191,15 @@ static void put_refusal(const struct decision *d, const char *verb, const char *
 	buf_printf(out, "%s a request for %s", verb, model);
 	if (d->wait_us > 0) {
 		buf_printf(out, " after ");
-		put_time(out, d->wait_us);
+		sentence_time(out, d->wait_us);
 	}
 	if (d->fail == FAIL_DEADLINE && d->load_us > 0) {
 		buf_printf(out, ", its deadline cannot be met: a load takes at least ");
-		put_time(out, d->load_us);
+		sentence_time(out, d->load_us);
 	} else {
 		buf_printf(out, ", %s", fail_facts((enum fail)d->fail)->cause);
 	}
-	const char *what = d->fail == FAIL_DEADLINE ? waits_for(d->reason) : NULL;
+	const char *what = d->fail == FAIL_DEADLINE ? sentence_waits_for(d->reason) : NULL;
 	if (what)
 		buf_printf(out, "; it waited for %s", what);
 	put_numbers(d, out);
@@ -244,16 +210,16 @@ static void put_emergency(const struct decision *d, const char *model, struct bu
 	buf_printf(out, "EMERGENCY: ended %s to save the machine's memory", model);
 	if (d->measured_bytes > 0) {
 		buf_printf(out, " (");
-		put_size(out, d->measured_bytes);
+		sentence_size(out, d->measured_bytes);
 		buf_printf(out, ")");
 	}
 	if (d->capacity_bytes > 0) {
 		buf_printf(out, ": models hold ");
-		put_size(out, d->held_bytes);
+		sentence_size(out, d->held_bytes);
 		buf_printf(out, ", others ");
-		put_size(out, d->foreign_bytes);
+		sentence_size(out, d->foreign_bytes);
 		buf_printf(out, ", of ");
-		put_size(out, d->capacity_bytes);
+		sentence_size(out, d->capacity_bytes);
 	}
 }
 
@@ -262,7 +228,7 @@ static void put_next_try(const struct decision *d, struct buf *out)
 	if (d->wait_us <= 0)
 		return;
 	buf_printf(out, "; next try in ");
-	put_time(out, d->wait_us);
+	sentence_time(out, d->wait_us);
 }
 
 static void put_cause(const struct decision *d, struct buf *out)
@@ -283,7 +249,7 @@ static void put_death(const struct decision *d, const char *model, struct buf *o
 	buf_printf(out, "the engine of %s ended by itself", model);
 	put_cause(d, out);
 	if (d->running)
-		buf_printf(out, " with %u request%s running", d->running, plural(d->running));
+		buf_printf(out, " with %u request%s running", d->running, sentence_plural(d->running));
 	put_next_try(d, out);
 }
 
@@ -292,8 +258,10 @@ static void put_failure(const struct decision *d, const char *model, struct buf 
 	buf_printf(out, "%s could not be loaded", model);
 	if (d->load_us > 0) {
 		buf_printf(out, ", after ");
-		put_time(out, d->load_us);
+		sentence_time(out, d->load_us);
 	}
+	if (d->reason == REASON_PRESSURE)
+		buf_printf(out, ": the machine's memory ran short");
 	if (d->reason == REASON_STALLED)
 		buf_printf(out, ": no progress");
 	if (d->reason == REASON_SLOW)
@@ -332,11 +300,11 @@ static void put_machine_wide(const struct decision *d, enum decision_kind kind, 
 	buf_printf(out, "%s", text ? text : "nothing was decided");
 	if (d->capacity_bytes > 0) {
 		buf_printf(out, ": models hold ");
-		put_size(out, d->held_bytes);
+		sentence_size(out, d->held_bytes);
 		buf_printf(out, ", others ");
-		put_size(out, d->foreign_bytes);
+		sentence_size(out, d->foreign_bytes);
 		buf_printf(out, ", of ");
-		put_size(out, d->capacity_bytes);
+		sentence_size(out, d->capacity_bytes);
 	}
 }
 
@@ -345,17 +313,17 @@ static void put_dispatch(const struct decision *d, const char *model, struct buf
 	buf_printf(out, "a request goes to %s", model);
 	if (d->wait_us > 0) {
 		buf_printf(out, " after waiting ");
-		put_time(out, d->wait_us);
+		sentence_time(out, d->wait_us);
 	}
 	put_queue(d, out);
 }
 
 static void put_drain(const struct decision *d, const char *model, const struct names *names, struct buf *out)
 {
-	buf_printf(out, "%s takes no new request, to make room for %s", model, name_of(names, d->for_model));
+	buf_printf(out, "%s takes no new request, to make room for %s", model, sentence_name(names, d->for_model));
 	put_queue(d, out);
-	put_regret(d, out);
 	put_numbers(d, out);
+	put_going(d, names, out);
 }
 
 /* Of what a model has in memory. */
@@ -370,12 +338,14 @@ static void put_change(const struct decision *d, enum decision_kind kind, const 
 		buf_printf(out, "%s%s", phrase_before(kind), model);
 	put_because(d, out);
 	put_numbers(d, out);
+	if (kind == DECISION_LOAD && d->reason == REASON_ALONE && d->need_bytes > d->room_bytes)
+		buf_printf(out, "; the estimate may be too high, so it is tried and watched");
 }
 
 void decision_text(const struct decision *d, const struct names *names, struct buf *out)
 {
 	enum decision_kind kind = d->kind < DECISION_KIND_COUNT ? d->kind : DECISION_NONE;
-	const char *model = name_of(names, d->model);
+	const char *model = sentence_name(names, d->model);
 
 	switch (kind) {
 	case DECISION_READY:
@@ -437,161 +407,4 @@ void decision_text(const struct decision *d, const struct names *names, struct b
 		put_machine_wide(d, kind, out);
 		return;
 	}
-}
-
-/* ---- a model's present state ---- */
-
-static void put_since(const struct model_view *m, int64_t now_us, struct buf *out)
-{
-	if (m->loading_since_us > 0 && now_us > m->loading_since_us) {
-		buf_printf(out, " for ");
-		put_time(out, now_us - m->loading_since_us);
-	}
-	if (m->permille > 0)
-		buf_printf(out, " (%u %%)", m->permille / 10);
-}
-
-static void put_why_waiting(const struct model_view *m, struct buf *out)
-{
-	const char *what = waits_for(m->reason);
-
-	if (what)
-		buf_printf(out, ", waits for %s", what);
-}
-
-static void put_usage(const struct model_view *m, int64_t now_us, struct buf *out)
-{
-	if (m->measured_bytes > 0 && m->settled) {
-		buf_printf(out, ", takes ");
-		put_size(out, m->measured_bytes);
-	}
-	if (m->last_used_at_us > 0 && now_us > m->last_used_at_us) {
-		buf_printf(out, ", last used ");
-		put_time(out, now_us - m->last_used_at_us);
-		buf_printf(out, " ago");
-	}
-}
-
-void model_text(const struct model_view *m, int64_t now_us, struct buf *out)
-{
-	buf_printf(out, "%s is ", m->spec->name);
-	switch (m->state) {
-	case MODEL_UNLOADED:
-		buf_printf(out, "not loaded");
-		put_usage(m, now_us, out);
-		break;
-	case MODEL_QUEUED:
-		buf_printf(out, "not loaded yet");
-		put_why_waiting(m, out);
-		break;
-	case MODEL_LOADING:
-		buf_printf(out, "loading");
-		put_since(m, now_us, out);
-		break;
-	case MODEL_IDLE:
-		buf_printf(out, "loaded and idle");
-		put_usage(m, now_us, out);
-		break;
-	case MODEL_BUSY:
-		buf_printf(out, "answering %u request%s", m->running, plural(m->running));
-		put_usage(m, now_us, out);
-		break;
-	case MODEL_DRAINING:
-		buf_printf(out, "draining: %u request%s still run%s", m->running, plural(m->running),
-		           m->running == 1 ? "s" : "");
-		break;
-	case MODEL_UNLOADING:
-		buf_printf(out, "unloading");
-		put_usage(m, now_us, out);
-		break;
-	case MODEL_RESIZING:
-		buf_printf(out, "changing its context");
-		break;
-	case MODEL_SLEEPING:
-		buf_printf(out, "asleep");
-		break;
-	case MODEL_FAILED:
-		buf_printf(out, "out of service after %u failure%s in a row", m->failures,
-		           plural(m->failures));
-		if (m->retry_at_us > now_us) {
-			buf_printf(out, ", next try in ");
-			put_time(out, m->retry_at_us - now_us);
-		}
-		break;
-	case MODEL_STATE_COUNT:
-		break;
-	}
-	if (m->queued)
-		buf_printf(out, "; %u request%s wait%s for it", m->queued, plural(m->queued),
-		           m->queued == 1 ? "s" : "");
-	if (m->pinned)
-		buf_printf(out, "; pinned");
-}
-
-/* ---- a plan ---- */
-
-static void put_victims(const struct plan *plan, const struct names *names, struct buf *out)
-{
-	int64_t total = 0;
-
-	for (uint32_t i = 0; i < plan->victims; i++) {
-		buf_printf(out, "%s%s", i == 0 ? "" : i + 1 == plan->victims ? " and " : ", ",
-		           name_of(names, plan->victim[i]));
-		total += plan->victim_bytes[i];
-	}
-	buf_printf(out, " (");
-	put_size(out, total);
-	buf_printf(out, ")");
-}
-
-/* The numbers that the decision would be made by; the model's own where it came to none. */
-static void put_plan_numbers(const struct plan *plan, struct buf *out)
-{
-	bool asked = plan->asked_bytes > 0, never = asked && plan->fits == FITS_NEVER;
-
-	buf_printf(out, never ? ": needs at least " : ": needs ");
-	put_size(out, asked ? plan->asked_bytes : plan->peak_bytes);
-	buf_printf(out, never ? ", at most " : asked ? ", " : " at the peak of its load, ");
-	put_size(out, asked ? plan->room_bytes : plan->free_bytes);
-	buf_printf(out, never ? " can be free" : " free");
-	const char *binds = what_binds(plan->reason);
-	if (binds)
-		buf_printf(out, " %s", binds);
-}
-
-void plan_text(const struct plan *plan, const char *model, const struct names *names, struct buf *out)
-{
-	if (plan->loaded) {
-		buf_printf(out, "%s is loaded: nothing has to go for it", model);
-		return;
-	}
-	switch (plan->fits) {
-	case FITS_NOW:
-		buf_printf(out, "%s fits now", model);
-		break;
-	case FITS_TIGHT:
-		buf_printf(out, "%s fits only tightly, into what is otherwise kept free, with nothing beside it that could go",
-		           model);
-		break;
-	case FITS_AFTER_EVICTION:
-		buf_printf(out, "%s fits after ", model);
-		if (plan->victims)
-			put_victims(plan, names, out);
-		else
-			buf_printf(out, "others");
-		buf_printf(out, " %s", plan->victims == 1 ? "goes" : "go");
-		break;
-	case FITS_AFTER_LEASE:
-		buf_printf(out, "%s fits after a lease ends", model);
-		break;
-	case FITS_NEVER:
-		buf_printf(out, "%s can never fit on this machine", model);
-		break;
-	case FITS_NOT_NOW:
-		buf_printf(out, "%s has to wait for busy or pinned models", model);
-		break;
-	case FITS_COUNT:
-		break;
-	}
-	put_plan_numbers(plan, out);
 }

@@ -21,6 +21,12 @@ struct names {
 
 void decision_text(const struct decision *decision, const struct names *names, struct buf *out);
 
+/*
+ * Of an eviction or a drain, what was weighed: how often both were asked for, and what it costs to be without the one.
+ * "asked for in the last hour: chat twice, image once; bringing chat back was expected to cost 24.1 s of waiting, ..."
+ */
+void going_text(const struct decision *decision, const struct names *names, struct buf *out);
+
 /* What a model is doing now and what it waits for: "chat is loading since 3.1 s (40 %), 2 wait for it". */
 void model_text(const struct model_view *model, int64_t now_us, struct buf *out);
 

@@ -39,20 +39,14 @@ static struct buf *clause(struct telling *telling)
 
 static void tell_going(struct telling *telling, const struct decision *d)
 {
-	char time[UNITS_TEXT];
 	bool drains = d->kind == DECISION_DRAIN;
 	struct buf *out = clause(telling);
 
-	buf_printf(out, "%s %s (", name_of(telling, d->model), drains ? "was to finish and go" : "went");
+	buf_printf(out, "%s %s for it (", name_of(telling, d->model), drains ? "was to finish and go" : "went");
 	if (drains)
-		buf_printf(out, "%u running, ", d->running);
-	buf_printf(out, "regret %.2f", (double)d->regret_milli / 1000);
-	if (d->prefill_us >= 100000)
-		buf_printf(out, ", %s of reading again", units_duration(time, d->prefill_us));
-	buf_printf(out, ") because %s was asked for %u time%s in the last hour",
-	           name_of(telling, telling->ask->model), d->asked_for, d->asked_for == 1 ? "" : "s");
-	if (d->asked)
-		buf_printf(out, ", %s %u", name_of(telling, d->model), d->asked);
+		buf_printf(out, "%u running; ", d->running);
+	going_text(d, telling->names, out);
+	buf_printf(out, ")");
 }
 
 static void tell_release(struct telling *telling, const struct decision *d)

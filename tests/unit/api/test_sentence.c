@@ -40,6 +40,23 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 	            "3.10 GiB free of 8.00 GiB");
 }
 
+static void what_was_weighed_stands_behind_the_numbers(void **state)
+{
+	struct decision decision = { .kind = DECISION_EVICT, .reason = REASON_ROOM, .model = SMALL, .for_model = CHAT,
+		                     .measured_bytes = 4 * GIB, .regret_milli = 24050, .prefill_us = 6200000, .asked = 2,
+		                     .asked_for = 1, .need_bytes = 3 * GIB, .room_bytes = GIB };
+
+	(void)state;
+	assert_says(&decision, "evicted small (4.00 GiB) to make room for chat: needs 3.00 GiB, 1.00 GiB free; asked for in "
+	                       "the last hour: small twice, chat once; bringing small back was expected to cost 24.1 s of "
+	                       "waiting, weighted by class (6.2 s to read its conversations again)");
+	decision = (struct decision){ .kind = DECISION_DRAIN, .model = SMALL, .for_model = CHAT, .running = 1,
+		                      .asked_for = 7 };
+	assert_says(&decision, "small takes no new request, to make room for chat (1 running, 0 waiting); asked for in the "
+	                       "last hour: small never, chat 7 times; bringing small back was expected to cost next to "
+	                       "nothing");
+}
+
 static void each_kind_is_one_sentence(void **state)
 {
 	static const struct {
@@ -72,6 +89,13 @@ static void each_kind_is_one_sentence(void **state)
 		  "ended a request for chat after 500 ms, its client left" },
 		{ { .kind = DECISION_LOAD_FAILED, .load_us = 2 * S, .wait_us = 4 * S },
 		  "chat could not be loaded, after 2.0 s; next try in 4.0 s" },
+		{ { .kind = DECISION_LOAD_FAILED, .reason = REASON_PRESSURE, .load_us = 2 * S, .wait_us = S },
+		  "chat could not be loaded, after 2.0 s: the machine's memory ran short; next try in 1.0 s" },
+		{ { .kind = DECISION_UNLOAD, .reason = REASON_CAPACITY },
+		  "unloading chat because no request that came for it has room beside it" },
+		{ { .kind = DECISION_LOAD, .reason = REASON_ALONE, .need_bytes = 12 * GIB, .room_bytes = 10 * GIB },
+		  "loading chat into what is otherwise kept free, as nothing else could go for it: needs 12.0 GiB, "
+		  "10.0 GiB free; the estimate may be too high, so it is tried and watched" },
 		{ { .kind = DECISION_DIED, .running = 2 },
 		  "the engine of chat ended by itself with 2 requests running" },
 		{ { .kind = DECISION_DRAIN, .for_model = SMALL, .running = 1 },
@@ -187,6 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_eviction_names_the_victim_the_beneficiary_and_the_numbers),
+		cmocka_unit_test(what_was_weighed_stands_behind_the_numbers),
 		cmocka_unit_test(each_kind_is_one_sentence),
 		cmocka_unit_test(every_kind_and_reason_reads_as_one_line),
 		cmocka_unit_test(a_model_that_is_gone_has_words_too),
