@@ -17,7 +17,7 @@
  */
 enum {
 	CALLS_GPUS_MAX = 8,
-	CALLS_PROCESSES_MAX = 64,
+	CALLS_PROCESSES_MAX = 128,
 	CALLS_REGIONS_MAX = 16,
 	CALLS_HEAPS_MAX = 16,
 	CALLS_NAME_BYTES = 64,
@@ -34,6 +34,8 @@ struct calls_nvml {
 	int64_t free_bytes;
 	struct calls_process process[CALLS_PROCESSES_MAX];
 	uint32_t processes;
+	uint32_t left_out; /* that there was no room for: who use least */
+	int64_t left_out_bytes; /* as far as they were told */
 };
 
 struct calls_region { /* of a card of xe */
@@ -69,6 +71,9 @@ struct calls {
 	uint32_t heaps;
 	bool damaged; /* calls.json is there and cannot be read */
 };
+
+/* One process more that uses the device; told of twice, the larger counts. */
+void calls_add_process(struct calls_nvml *gpu, pid_t pid, int64_t used_bytes);
 
 /* Nothing was told. */
 void calls_clear(struct calls *calls);

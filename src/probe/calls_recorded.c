@@ -49,6 +49,39 @@ static void copy_text(char *out, size_t size, const json_t *value)
 	str_copy(out, size, str_from(text ? text : ""));
 }
 
+static struct calls_process *least_of(struct calls_nvml *gpu)
+{
+	struct calls_process *least = &gpu->process[0];
+
+	for (uint32_t i = 1; i < gpu->processes; i++)
+		if (gpu->process[i].used_bytes < least->used_bytes)
+			least = &gpu->process[i];
+	return least;
+}
+
+void calls_add_process(struct calls_nvml *gpu, pid_t pid, int64_t used_bytes)
+{
+	for (uint32_t i = 0; i < gpu->processes; i++) {
+		struct calls_process *known = &gpu->process[i];
+		if (known->pid != pid)
+			continue;
+		known->used_bytes = known->used_bytes > used_bytes ? known->used_bytes : used_bytes;
+		return;
+	}
+	if (gpu->processes < CALLS_PROCESSES_MAX) {
+		gpu->process[gpu->processes++] = (struct calls_process){ pid, used_bytes };
+		return;
+	}
+	struct calls_process more = { pid, used_bytes }, *least = least_of(gpu);
+	if (least->used_bytes < used_bytes) {
+		struct calls_process goes = *least;
+		*least = more;
+		more = goes;
+	}
+	gpu->left_out++;
+	gpu->left_out_bytes += gpu->left_out_bytes < BYTES_MOST ? more.used_bytes : 0;
+}
+
 static void take_processes(const json_t *list, struct calls_nvml *gpu)
 {
 	const json_t *item;
@@ -58,11 +91,8 @@ static void take_processes(const json_t *list, struct calls_nvml *gpu)
 	{
 		int64_t pid = size_of(item, "pid");
 		int64_t used = size_of(item, "used_bytes");
-		if (gpu->processes == CALLS_PROCESSES_MAX)
-			return;
-		if (used < 0 || pid <= 0 || pid > INT32_MAX)
-			continue;
-		gpu->process[gpu->processes++] = (struct calls_process){ (pid_t)pid, used };
+		if (used >= 0 && pid > 0 && pid <= INT32_MAX)
+			calls_add_process(gpu, (pid_t)pid, used);
 	}
 }
 

@@ -87,34 +87,33 @@ static int64_t bytes_of(unsigned long long value)
 	return value < 1ull << 50 ? (int64_t)value : -1;
 }
 
-/* A process may be in both lists; the larger counts. */
 static void add_process(struct calls_nvml *gpu, const struct nvml_process *process)
 {
 	int64_t used = bytes_of(process->used);
 
-	if (used < 0 || process->pid == 0 || process->pid > INT32_MAX)
-		return;
-	for (uint32_t i = 0; i < gpu->processes; i++) {
-		struct calls_process *known = &gpu->process[i];
-		if (known->pid != (pid_t)process->pid)
-			continue;
-		known->used_bytes = known->used_bytes > used ? known->used_bytes : used;
-		return;
-	}
-	if (gpu->processes < CALLS_PROCESSES_MAX)
-		gpu->process[gpu->processes++] =
-		        (struct calls_process){ (pid_t)process->pid, used };
+	if (used >= 0 && process->pid != 0 && process->pid <= INT32_MAX)
+		calls_add_process(gpu, (pid_t)process->pid, used);
 }
 
+/* Where there is no room for all it tells how many there are, and of none. */
 static void ask_processes(call_processes *call, nvml_device device, struct calls_nvml *gpu)
 {
-	struct nvml_process list[CALLS_PROCESSES_MAX];
-	unsigned count = CALLS_PROCESSES_MAX;
+	enum { FEW = 64, MOST = 8192, ASKED_MOST = 3, INSUFFICIENT_SIZE = 7 };
+	unsigned room = FEW, count = FEW;
+	struct nvml_process *list = xmalloc(room * sizeof *list);
+	int code = call ? call(device, &count, list) : -1;
 
-	if (!call || call(device, &count, list) != 0)
-		return;
-	for (unsigned i = 0; i < count && i < CALLS_PROCESSES_MAX; i++)
+	for (int asked = 1; code == INSUFFICIENT_SIZE && asked < ASKED_MOST && count <= MOST; asked++) {
+		room = count + FEW; /* more may come meanwhile */
+		list = xrealloc(list, room * sizeof *list);
+		count = room;
+		code = call(device, &count, list);
+	}
+	if (code == INSUFFICIENT_SIZE)
+		gpu->left_out += count;
+	for (unsigned i = 0; code == 0 && i < count && i < room; i++)
 		add_process(gpu, &list[i]);
+	free(list);
 }
 
 static void ask_device(const struct nvml *nvml, unsigned index, struct calls_nvml *gpu)

@@ -136,6 +136,11 @@ static void judge(struct topology *t)
 	if (t->calls.damaged)
 		topology_warn(t, "calls_damaged",
 		              "calls.json cannot be read: nothing of it is used");
+	for (uint32_t i = 0; i < t->calls.nvmls; i++)
+		if (t->calls.nvml[i].left_out > 0)
+			topology_warn(t, "gpu_processes_left_out",
+			              "NVML tells of more processes than are kept: %u that use least have no name here",
+			              t->calls.nvml[i].left_out);
 	if (t->cgroup_limit_bytes < m->total)
 		topology_warn(t, "cgroup_limit",
 		              "a control group allows less than the machine has");

@@ -28,7 +28,7 @@ static int64_t nvml_used(const struct topology *t, const struct device *device)
 	const struct calls_nvml *gpu = &t->calls.nvml[device->nvml];
 	for (uint32_t i = 0; i < gpu->processes; i++)
 		used += gpu->process[i].used_bytes;
-	return used;
+	return used + gpu->left_out_bytes;
 }
 
 /* What the drivers admit to hold of the RAM. */

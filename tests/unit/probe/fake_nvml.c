@@ -15,6 +15,7 @@ struct process {
 
 int fake_opened(void); /* how often, ever */
 int fake_closed(void);
+void fake_processes(unsigned count); /* of the first device, beside the others: pids from 1000 on, a MiB more each */
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlDeviceGetCount_v2(unsigned *count);
@@ -24,9 +25,10 @@ int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list);
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, struct process *list);
 
-enum { NOT_SUPPORTED = 3 };
+enum { NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7 };
 
 static int opened, closed;
+static unsigned more;
 
 int fake_opened(void)
 {
@@ -36,6 +38,11 @@ int fake_opened(void)
 int fake_closed(void)
 {
 	return closed;
+}
+
+void fake_processes(unsigned count)
+{
+	more = count;
 }
 
 int nvmlInit_v2(void)
@@ -78,7 +85,13 @@ int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory)
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *list)
 {
-	*count = 2;
+	unsigned room = *count, others = device == (void *)1 ? more : 0;
+
+	*count = 2 + others;
+	if (room < *count)
+		return INSUFFICIENT_SIZE;
+	for (unsigned i = 0; i < others; i++)
+		list[2 + i] = (struct process){ .pid = 1000 + i, .used = (unsigned long long)(i + 1) << 20 };
 	list[0] = (struct process){ .pid = 11, .used = device == (void *)1 ? 3ull << 30 : 5ull << 30 };
 	list[1] = (struct process){ .pid = 12, .used = ~0ull }; /* not available */
 	return 0;

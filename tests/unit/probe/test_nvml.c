@@ -24,6 +24,50 @@ static void a_card_and_a_unified_device(void **state)
 	assert_int_equal(calls.nvml[1].process[0].used_bytes, INT64_C(5) << 30);
 }
 
+static int64_t used_by(const struct calls_nvml *gpu, pid_t pid)
+{
+	for (uint32_t i = 0; i < gpu->processes; i++)
+		if (gpu->process[i].pid == pid)
+			return gpu->process[i].used_bytes;
+	return -1;
+}
+
+/* However many there are, all are asked for; who use most are kept. */
+static void many_processes(void **state)
+{
+	static struct calls calls;
+	const char *library = getenv("COTENANT_TEST_NVML");
+	void *same = dlopen(library, RTLD_NOW);
+	void (*others)(unsigned);
+
+	(void)state;
+	memcpy(&others, &(void *){ dlsym(same, "fake_processes") }, sizeof(void *));
+	others(CALLS_PROCESSES_MAX - 1);
+	calls_clear(&calls);
+	nvml_ask(library, &calls);
+	assert_int_equal(calls.nvml[0].processes, CALLS_PROCESSES_MAX);
+	assert_int_equal(calls.nvml[0].left_out, 0);
+	assert_int_equal(used_by(&calls.nvml[0], 1000), 1 << 20);
+	others(500);
+	calls_clear(&calls);
+	nvml_ask(library, &calls);
+	assert_int_equal(calls.nvml[0].processes, CALLS_PROCESSES_MAX);
+	assert_int_equal(calls.nvml[0].left_out, 501 - CALLS_PROCESSES_MAX);
+	int64_t sum = calls.nvml[0].left_out_bytes;
+	for (uint32_t i = 0; i < calls.nvml[0].processes; i++)
+		sum += calls.nvml[0].process[i].used_bytes;
+	assert_int_equal(sum, (INT64_C(3) << 30) + (INT64_C(500) * 501 / 2 << 20));
+	assert_int_equal(used_by(&calls.nvml[0], 11), INT64_C(3) << 30);
+	assert_int_equal(used_by(&calls.nvml[0], 1499), INT64_C(500) << 20);
+	assert_int_equal(used_by(&calls.nvml[0], 1000), -1);
+	others(100000); /* of nobody, then: said so */
+	calls_clear(&calls);
+	nvml_ask(library, &calls);
+	assert_true(calls.nvml[0].left_out >= 100000);
+	others(0);
+	dlclose(same);
+}
+
 static void a_library_that_is_not_there(void **state)
 {
 	static struct calls calls;
@@ -80,6 +124,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_card_and_a_unified_device),
+		cmocka_unit_test(many_processes),
 		cmocka_unit_test(a_library_that_is_not_there),
 		cmocka_unit_test(a_session_stays_open),
 		cmocka_unit_test(what_was_asked_can_be_recorded),
