@@ -153,8 +153,10 @@ struct shell {
 	bool on_battery;
 	int64_t asleep_us; /* all that the machine has slept, as far as it was noticed */
 	enum pressure pressure;
-	uv_poll_t stall_poll; /* PSI told of stalls; -1: the kernel has none, or we may not ask */
-	int stall_fd;
+	struct stall_watch {     /* PSI tells of stalls: on the machine, and in the control group that bounds us */
+		uv_poll_t poll;  /* first: the watch is found by it */
+		int fd;          /* -1: the kernel has none, or we may not ask */
+	} stalls[2];
 
 	struct keeper *keeper;
 	struct supervisor *supervisor;

@@ -401,7 +401,7 @@ int shell_open(struct shell *shell, const struct shell_options *options, struct 
 	memset(shell, 0, sizeof(*shell));
 	shell->options = *options;
 	shell->conf = conf;
-	shell->stall_fd = -1;
+	shell->stalls[0].fd = shell->stalls[1].fd = -1;
 	shell->asleep_us = shell_asleep_us();
 	make_boot_id(shell->boot_id);
 	/* A parked request takes one descriptor, a running one two. */

@@ -7,14 +7,17 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "probe/cgroup.h"
 
 _Static_assert((int)DANGER_WARN == (int)PRESSURE_WARN && (int)DANGER_CRIT == (int)PRESSURE_CRIT,
                "the probe's levels are the arbiter's");
@@ -112,36 +115,60 @@ static void on_stall(uv_poll_t *poll, int status, int events)
 		sampler_now(shell->sampler);
 }
 
-void shell_watch_stalls(struct shell *shell)
+static void watch(struct shell *shell, struct stall_watch *watch, const char *path)
 {
 	/* 150 ms of stalls in 2 s: shorter windows take a privilege. */
 	static const char trigger[] = "some 150000 2000000";
 
-	shell->stall_fd = open("/proc/pressure/memory", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (shell->stall_fd < 0)
+	watch->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (watch->fd < 0)
 		return;
-	if (write(shell->stall_fd, trigger, sizeof(trigger)) < 0 ||
-	    uv_poll_init(&shell->loop, &shell->stall_poll, shell->stall_fd) < 0) {
-		close(shell->stall_fd);
-		shell->stall_fd = -1;
+	if (write(watch->fd, trigger, sizeof(trigger)) < 0 ||
+	    uv_poll_init(&shell->loop, &watch->poll, watch->fd) < 0) {
+		close(watch->fd);
+		watch->fd = -1;
 		return;
 	}
-	shell->stall_poll.data = shell;
-	uv_poll_start(&shell->stall_poll, UV_PRIORITIZED, on_stall);
+	watch->poll.data = shell;
+	uv_poll_start(&watch->poll, UV_PRIORITIZED, on_stall);
+}
+
+/* Of the nearest group of cgroup2 with a limit: there stalls begin long before the machine has any. */
+static bool group_pressure_path(const struct shell *shell, char out[PATH_MAX])
+{
+	struct cgroup_mounts *mounts = xmalloc(sizeof(*mounts));
+	struct cgroup_limits *limits = xmalloc(sizeof(*limits));
+
+	cgroup_find_mounts("", mounts);
+	cgroup_find_limits("", mounts, shell->sample.total_bytes, limits);
+	bool there = cgroup_pressure_path(limits, out);
+	free(mounts);
+	free(limits);
+	return there;
+}
+
+void shell_watch_stalls(struct shell *shell)
+{
+	char path[PATH_MAX];
+
+	watch(shell, &shell->stalls[0], "/proc/pressure/memory");
+	if (group_pressure_path(shell, path))
+		watch(shell, &shell->stalls[1], path);
 }
 
 static void on_stall_closed(uv_handle_t *handle)
 {
-	struct shell *shell = handle->data;
+	struct stall_watch *watch = (struct stall_watch *)(void *)handle;
 
-	close(shell->stall_fd);
-	shell->stall_fd = -1;
+	close(watch->fd);
+	watch->fd = -1;
 }
 
 void shell_unwatch_stalls(struct shell *shell)
 {
-	if (shell->stall_fd >= 0)
-		uv_close((uv_handle_t *)&shell->stall_poll, on_stall_closed);
+	for (size_t i = 0; i < sizeof(shell->stalls) / sizeof(shell->stalls[0]); i++)
+		if (shell->stalls[i].fd >= 0)
+			uv_close((uv_handle_t *)&shell->stalls[i].poll, on_stall_closed);
 }
 
 /* ---- ourselves ---- */

@@ -327,6 +327,17 @@ void cgroup_read_limits(const char *root, struct handles *handles, const struct 
 		read_limit(handles, root, &limits->limit[i], sample);
 }
 
+bool cgroup_pressure_path(const struct cgroup_limits *limits, char out[PATH_MAX])
+{
+	for (uint32_t i = 0; i < limits->count; i++) {
+		if (!limits->limit[i].is_v2)
+			continue;
+		int length = snprintf(out, PATH_MAX, "%s/%s", limits->limit[i].group, version_2.pressure);
+		return length >= 0 && length < PATH_MAX;
+	}
+	return false;
+}
+
 struct oom_search {
 	const char *root;
 	struct oom_count *out;

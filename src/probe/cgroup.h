@@ -45,6 +45,9 @@ void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, in
  */
 void cgroup_read_limits(const char *root, struct handles *handles, const struct cgroup_limits *limits, struct sample *sample);
 
+/* The file by which the nearest of them tells of its own stalls; false where none does (version 1 has none). */
+bool cgroup_pressure_path(const struct cgroup_limits *limits, char out[PATH_MAX]);
+
 /*
  * The folder in which a group with a limit of its own may be made for a child of ours: our own group's, or that
  * above it, where it was left to us (delegated). NULL; else why there is none, as half a sentence.

@@ -88,6 +88,39 @@ static void kills_and_hits_of_both_kinds_of_groups(void **state)
 	assert_int_equal(count().limit_hits, 7);
 }
 
+static void the_nearest_group_with_a_limit_tells_of_its_stalls(void **state)
+{
+	static struct cgroup_mounts mounts;
+	static struct cgroup_limits limits;
+	char path[PATH_MAX];
+
+	(void)state;
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "0::/a/b\n");
+	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	cgroup_find_mounts(folder, &mounts);
+	cgroup_find_limits(folder, &mounts, 1 << 30, &limits);
+	assert_int_equal(limits.count, 0);
+	assert_false(cgroup_pressure_path(&limits, path));
+	put("/sys/fs/cgroup/a/memory.max", "536870912\n");
+	cgroup_find_limits(folder, &mounts, 1 << 30, &limits);
+	assert_int_equal(limits.count, 1);
+	assert_true(cgroup_pressure_path(&limits, path));
+	assert_string_equal(path, "/sys/fs/cgroup/a/memory.pressure");
+	put("/sys/fs/cgroup/a/b/memory.high", "268435456\n");
+	cgroup_find_limits(folder, &mounts, 1 << 30, &limits);
+	assert_int_equal(limits.count, 2);
+	assert_true(cgroup_pressure_path(&limits, path));
+	assert_string_equal(path, "/sys/fs/cgroup/a/b/memory.pressure");
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+	put("/proc/self/cgroup", "4:memory:/c\n");
+	put("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1048576\n");
+	cgroup_find_mounts(folder, &mounts);
+	cgroup_find_limits(folder, &mounts, 1 << 30, &limits);
+	assert_int_equal(limits.count, 1);
+	assert_false(cgroup_pressure_path(&limits, path)); /* version 1 has no such file */
+}
+
 static const char *room(char out[PATH_MAX])
 {
 	struct cgroup_mounts mounts;
@@ -165,6 +198,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_battery_without_mains),
 		cmocka_unit_test(kills_and_hits_of_both_kinds_of_groups),
+		cmocka_unit_test(the_nearest_group_with_a_limit_tells_of_its_stalls),
 		cmocka_unit_test(a_group_is_made_where_one_was_left_to_us),
 	};
 	return cmocka_run_group_tests(tests, make, unmake);
