@@ -9,6 +9,8 @@ enum { LEAK_LEAST = 1 << 30 };
 
 struct account {
 	int64_t size, capacity, unreclaimable, foreign, held, free, usable, baseline;
+	bool usable_by_limit;  /* memory.limit sets it, else the machine */
+	enum reason free_by;   /* what sets it: capacity, view, limit; NONE = not known */
 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -55,10 +57,13 @@ static struct account account_of(const struct memory_input *in, uint32_t at)
 			              .unreclaimable = pool.unreclaimable_bytes,
 			              .foreign = pool.foreign_bytes,
 			              .held = pool.held_bytes,
-			              .free = at_least_zero(pool.free_bytes) };
+			              .free = at_least_zero(pool.free_bytes),
+			              .free_by = (enum reason)pool.binds };
 	}
 	a.baseline = baseline_of(in, at, a.foreign);
-	a.usable = smaller(topology_usable(t, at, a.baseline), in->limit_bytes / 100 * 85);
+	int64_t of_machine = topology_usable(t, at, a.baseline), of_limit = in->limit_bytes / 100 * 85;
+	a.usable = smaller(of_machine, of_limit);
+	a.usable_by_limit = of_limit < of_machine;
 	return a;
 }
 
@@ -95,8 +100,10 @@ static json_t *pool_json(const struct memory_input *in, uint32_t at, const struc
 	json_object_set_new(pool, "size_bytes", json_integer(a->size));
 	json_object_set_new(pool, "capacity_bytes", json_integer(a->capacity));
 	json_object_set_new(pool, "usable_bytes", json_integer(a->usable));
+	json_object_set_new(pool, "usable_bound_by", json_string(a->usable_by_limit ? "limit" : "machine"));
 	json_object_set_new(pool, "unreclaimable_bytes", json_integer(a->unreclaimable));
 	json_object_set_new(pool, "free_bytes", json_integer(a->free));
+	json_object_set_new(pool, "free_bound_by", a->free_by ? json_string(reason_name(a->free_by)) : json_null());
 	json_object_set_new(pool, "foreign_bytes", json_integer(a->foreign));
 	json_object_set_new(pool, "claimed_bytes", json_integer(a->held));
 	json_object_set_new(pool, "baseline_bytes", json_integer(a->baseline));

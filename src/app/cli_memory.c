@@ -40,6 +40,21 @@ static int read_machine(const char *root, json_t **out)
 	return code < 0 ? cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text) : CLI_DONE;
 }
 
+/* Of two sizes it is not plain what set them. */
+static const char *what_of(const json_t *pool, const char *key, const char *what)
+{
+	if (strcmp(key, "usable_bytes") == 0)
+		return strcmp(json_text(pool, "usable_bound_by"), "limit") == 0
+		               ? "advised for models: 85 % of memory.limit"
+		               : "advised for models: 85 % of what the baseline and all caps leave";
+	if (strcmp(key, "free_bytes") != 0)
+		return what;
+	const char *by = json_text(pool, "free_bound_by");
+	return strcmp(by, "limit") == 0  ? "the largest need that would be admitted now, under memory.limit"
+	       : strcmp(by, "view") == 0 ? "the largest need that would be admitted now, under a cap of the machine"
+	                                 : what;
+}
+
 static void print_sizes(const json_t *pool)
 {
 	static const struct {
@@ -47,7 +62,7 @@ static void print_sizes(const json_t *pool)
 	} rows[] = {
 		{ "size_bytes", "size", "all there is" },
 		{ "capacity_bytes", "capacity", "less the reserve that stays free" },
-		{ "usable_bytes", "usable", "what models should take at most" },
+		{ "usable_bytes", "usable", "" },
 		{ "unreclaimable_bytes", "in use", "what the kernel could not take back" },
 		{ "foreign_bytes", "foreign", "of that, by others than our engines" },
 		{ "claimed_bytes", "claimed", "held by our engines" },
@@ -59,7 +74,10 @@ static void print_sizes(const json_t *pool)
 	putchar('\n');
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		printf("  %-10s %10s  %s\n", rows[i].label,
-		       units_size(size, json_int(pool, rows[i].key)), rows[i].what);
+		       units_size(size, json_int(pool, rows[i].key)), what_of(pool, rows[i].key, rows[i].what));
+	if (json_int(pool, "claimed_bytes") > json_int(pool, "usable_bytes"))
+		puts("  more is claimed than advised: that is admitted while there is room; the rest to usable is kept for\n"
+		     "  what nobody foresees, so the next load may have to make others go");
 }
 
 /* Every reading of the pool, what it was used as, and why. */
@@ -110,6 +128,8 @@ static void print_owners(const json_t *owners)
 	table_begin(&table, columns);
 	json_array_foreach(owners, i, owner)
 	{
+		if (strcmp(json_text(owner, "kind"), "foreign") == 0 && json_int(owner, "measured_bytes") == 0)
+			continue; /* the rest, where all have names */
 		table_add(&table, "%s", json_text(owner, "name"));
 		table_add(&table, "%s", json_text(owner, "kind"));
 		table_add_size(&table, json_int(owner, "claim_bytes"));

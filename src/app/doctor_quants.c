@@ -18,7 +18,8 @@ struct advice {
 	const struct catalogue_row *left_out; /* the first that cannot be judged; NULL = all can */
 	size_t left_out_count;
 	int64_t room_bytes;
-	int64_t now_bytes;          /* all of them, as they are */
+	int64_t now_bytes;          /* all of them, as they are; elastic contexts as they start */
+	int64_t grown_bytes;        /* the same with those contexts at their largest */
 	int64_t chosen_bytes;
 	bool fits;                  /* as chosen */
 };
@@ -31,6 +32,19 @@ static int64_t room(const struct topology *topology, const struct conf *conf)
 	int64_t usable = topology_usable(topology, pool, baseline), limit = conf->memory_limit_bytes;
 
 	return limit != CONF_AUTO && limit < usable ? limit : usable;
+}
+
+/* With its context at the largest. */
+static int64_t steady_grown(const struct catalogue_row *row)
+{
+	const struct elastic *elastic = &row->elastic;
+
+	return elastic->count ? elastic->step[elastic->count - 1].steady_bytes : row->estimate.steady_bytes;
+}
+
+static int64_t at_least_zero(int64_t bytes)
+{
+	return bytes > 0 ? bytes : 0;
 }
 
 static void collect(struct advice *advice)
@@ -47,9 +61,9 @@ static void collect(struct advice *advice)
 			continue;
 		struct quant_model *model = &advice->models[advice->count];
 		*model = (struct quant_model){ .quantisation = e->quantisation, .weights_bytes = weights };
-		if (e->steady_bytes > weights)
-			model->rest_bytes = e->steady_bytes - weights;
+		model->rest_bytes = at_least_zero(e->steady_bytes - weights);
 		advice->now_bytes += weights + model->rest_bytes;
+		advice->grown_bytes += weights + at_least_zero(steady_grown(row) - weights);
 		advice->index[advice->count++] = i;
 	}
 }
@@ -69,13 +83,15 @@ static json_t *rows(const struct advice *advice)
 	for (size_t i = 0; i < advice->count; i++) {
 		const struct quant_model *model = &advice->models[i];
 		const struct quant *quant = quant_at(model->chosen);
+		const struct catalogue_row *row = &advice->catalogue.rows[advice->index[i]];
 		json_array_append_new(
 		        array,
-		        json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:o}", "model",
+		        json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:o}", "model",
 		                  advice->conf->models[advice->index[i]].name, "now", model->quantisation,
 		                  "now_bytes", (json_int_t)model->weights_bytes, "advised", advised(model),
 		                  "advised_bytes", (json_int_t)model->chosen_bytes, "rest_bytes",
-		                  (json_int_t)model->rest_bytes, "perplexity_percent",
+		                  (json_int_t)model->rest_bytes, "grown_rest_bytes",
+		                  (json_int_t)at_least_zero(steady_grown(row) - model->weights_bytes), "perplexity_percent",
 		                  quant ? json_real(quant->perplexity_percent) : json_null()));
 	}
 	return array;
@@ -111,15 +127,18 @@ bool doctor_quants_fit(const struct findings *findings)
 
 static void describe(const struct advice *advice, char *out, size_t out_bytes)
 {
-	char now[UNITS_TEXT], room_text[UNITS_TEXT];
+	char now[UNITS_TEXT], grown[UNITS_TEXT], contexts[96] = "full context", room_text[UNITS_TEXT];
 	bool limited = advice->room_bytes == advice->conf->memory_limit_bytes, one = advice->count == 1;
 	int at = 0;
 
 	units_size(now, advice->now_bytes);
 	units_size(room_text, advice->room_bytes);
+	if (advice->grown_bytes > advice->now_bytes)
+		snprintf(contexts, sizeof contexts, "the contexts they start with, %s at their largest",
+		         units_size(grown, advice->grown_bytes));
 	if (advice->count > 0)
-		at = snprintf(out, out_bytes, "%zu model%s need%s %s at full context, %s may be used%s", advice->count,
-		              one ? "" : "s", one ? "s" : "", now, room_text, limited ? " (memory.limit)" : "");
+		at = snprintf(out, out_bytes, "%zu model%s need%s %s at %s; %s may be used%s", advice->count,
+		              one ? "" : "s", one ? "s" : "", now, contexts, room_text, limited ? " (memory.limit)" : "");
 	if (advice->left_out && at >= 0 && (size_t)at < out_bytes)
 		snprintf(out + at, out_bytes - (size_t)at, "%s%zu cannot be judged: %.160s", at ? "; " : "",
 		         advice->left_out_count, advice->left_out->error);

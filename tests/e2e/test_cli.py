@@ -226,8 +226,8 @@ def test_check_and_config(tmp_path):
 def test_doctor_s_advice_keeps_within_the_limit(tmp_path):
     path = tmp_path / "cotenant.yaml"
 
-    def advice(limit, tree, server=LLAMA):
-        rows = [f"{name}: {{engine: llama-server, file: {MODELS / name}.gguf, context: 2048}}" for name in ("7b", "3b")]
+    def advice(limit, tree, server=LLAMA, context=2048):
+        rows = [f"{name}: {{engine: llama-server, file: {MODELS / name}.gguf, context: {context}}}" for name in ("7b", "3b")]
         path.write_text(f"memory: {{limit: {limit}}}\nengines: {{llama-server: {{path: {server}}}}}\n"
                         f"models: {{{', '.join(rows)}}}\n")
         done = run("doctor", "--root", tree, "-f", str(path), "--json")
@@ -236,12 +236,16 @@ def test_doctor_s_advice_keeps_within_the_limit(tmp_path):
         return next(row for row in told["checks"] if row["id"] == "quantisation"), told["quantisation"]
     tree = str(ROOT / "tests" / "trees" / "strix-halo-110g")
     found, rows = advice("auto", tree)
-    assert found["status"] == "ok" and "(memory.limit)" not in found["found"]
+    assert found["status"] == "ok" and "(memory.limit)" not in found["found"] and "at full context" in found["found"]
+    assert all(row["grown_rest_bytes"] == row["rest_bytes"] for row in rows)
     whole = sum(row["now_bytes"] + row["rest_bytes"] for row in rows)
     limit = whole - (1 << 30)
     found, rows = advice(f"{limit >> 20}MiB", tree)
     assert found["status"] == "advice" and found["found"].endswith("may be used (memory.limit)")
     assert sum(row["advised_bytes"] + row["rest_bytes"] for row in rows) <= limit
+    found, rows = advice("auto", tree, context="{min: 2048, max: 8192}")
+    assert "at their largest" in found["found"]
+    assert all(row["grown_rest_bytes"] > row["rest_bytes"] for row in rows)
     found, _ = advice("1TiB", tree)
     assert found["status"] == "ok", "a limit beyond the machine is none"
     found, rows = advice("auto", tree, "/no/such/llama-server")
