@@ -32,6 +32,8 @@ void elastic_keep(struct elastic_step *step, int64_t context, const struct estim
 		.context = context,
 		.device = e->device,
 		.host = e->host,
+		.device_beside = e->device_beside,
+		.host_beside = e->host_beside,
 		.base_bytes = e->base_bytes,
 		.steady_bytes = e->steady_bytes,
 		.peak_bytes = e->peak_bytes,
@@ -48,6 +50,8 @@ void elastic_use(const struct elastic_step *step, struct estimate *e)
 {
 	e->device = step->device;
 	e->host = step->host;
+	e->device_beside = step->device_beside;
+	e->host_beside = step->host_beside;
 	e->base_bytes = step->base_bytes;
 	e->steady_bytes = step->steady_bytes;
 	e->peak_bytes = step->peak_bytes;

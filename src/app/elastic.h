@@ -25,7 +25,7 @@ enum { ELASTIC_AHEAD = 4 };
 /* The numbers of an estimate that change with the context. */
 struct elastic_step {
 	int64_t context; /* per conversation */
-	struct footprint device, host;
+	struct footprint device, host, device_beside, host_beside;
 	int64_t base_bytes, steady_bytes, peak_bytes, upper_bytes, lower_bytes, sigma_bytes;
 	int64_t ubatch, host_layers;
 	double confidence;

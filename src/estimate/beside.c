@@ -76,6 +76,8 @@ void estimate_join(struct estimate *model, const struct estimate *beside)
 
 	join_pool(&model->device, &beside->device, beside->device.overhead_bytes);
 	join_pool(&model->host, &beside->host, beside->host.overhead_bytes);
+	join_pool(&model->device_beside, &beside->device, beside->device.overhead_bytes);
+	join_pool(&model->host_beside, &beside->host, beside->host.overhead_bytes);
 	model->file_bytes = bounded_sum(model->file_bytes, beside->file_bytes);
 	model->missing_bytes = bounded_sum(model->missing_bytes, beside->missing_bytes);
 	model->kv_bytes_per_token = bounded_sum(model->kv_bytes_per_token, beside->kv_bytes_per_token);

@@ -102,6 +102,7 @@ struct estimate {
 	int64_t missing_bytes;    /* of the data behind a whole header; then flags has "incomplete" */
 	struct footprint device;
 	struct footprint host;
+	struct footprint device_beside, host_beside; /* of those, what is loaded beside the model */
 	int64_t cache_limit_bytes; /* host prompt cache may grow to this */
 	struct {
 		int64_t total_bytes;    /* 0 = no mixture of experts */
