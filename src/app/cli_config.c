@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/value.h"
@@ -30,7 +31,10 @@ static int no_file(void)
 static int unusable(const char *path)
 {
 	char command[300];
+	struct stat file;
 
+	if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
+		return cli_fail(CLI_FAILED, "cotenant config --help", "%s is no file", path);
 	if (access(path, F_OK) < 0)
 		return cli_fail(CLI_FAILED, "cotenant config --help", "%s is not there", path);
 	snprintf(command, sizeof(command), "${EDITOR:-vi} %.200s", path);

@@ -387,11 +387,15 @@ static void say_hello(const struct shell *shell)
 		if (listen->path)
 			log_info("listening on unix:%s", listen->path);
 		else
-			log_info("listening on http://%s:%u", listen->host, listen->port);
+			log_info(strchr(listen->host, ':') ? "listening on http://[%s]:%u" : "listening on http://%s:%u",
+			         listen->host, listen->port);
 	}
+	if (shell->room_bytes <= 0)
+		log_warn("memory.reserve of %s and the system leave nothing of %s: no model can be loaded; try: a smaller reserve",
+		         units_size(room, shell->reserve_bytes), units_size(total, shell->sample.total_bytes));
 	log_info("%zu model%s; up to %s of %s for them; control socket %s",
 	         shell->conf->model_count, shell->conf->model_count == 1 ? "" : "s",
-	         units_size(room, shell->room_bytes), units_size(total, shell->sample.total_bytes),
+	         units_size(room, shell->room_bytes > 0 ? shell->room_bytes : 0), units_size(total, shell->sample.total_bytes),
 	         shell->socket_path);
 }
 

@@ -58,6 +58,13 @@ static bool is_named(const char *path, const char *end)
 	return length > wanted && str_equal_nocase(str_from(path + length - wanted), str_from(end));
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat file;
+
+	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
+}
+
 /* NULL: it does not tell. */
 static const char *engine_of_file(const char *path)
 {
@@ -86,7 +93,10 @@ static bool tell_engine(struct conf_model *model, const struct node *node,
 		model->engine_name = xstrdup(engine);
 		return true;
 	}
-	if (model->file)
+	if (model->file && is_folder(model->file))
+		problem_error(problems, check_place(node, "file"),
+		              "models.%s: '%s' is a folder; try: one of the files in it", model->name, model->file);
+	else if (model->file)
 		problem_error(problems, check_place(node, "file"),
 		              "models.%s: the file does not tell which engine runs it; try: engine: "
 		              "llama-server",

@@ -101,6 +101,12 @@ static void refuse_unknown(const struct conf *conf, struct problems *problems, s
 	const char *nearest = NULL;
 	char shown[EXCERPT];
 
+	for (size_t i = 0; i < conf->alias_count; i++)
+		if (strcmp(conf->aliases[i].name, name) == 0) {
+			problem_error(problems, at, "%s: '%s' is an alias itself; try: the name of a model, such as %s", where,
+			              excerpt(shown, str_from(name)), conf->model_count ? conf->models[0].name : "chat");
+			return;
+		}
 	/* Past what is told, a nearest name is only time. */
 	for (size_t i = 0; i < conf->model_count && problems->count < PROBLEMS_MAX; i++)
 		nearest = str_nearer(str_from(name), nearest, conf->models[i].name);

@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,18 @@ static bool is_loopback(struct str host)
 	return str_starts(host, "127.") || str_is(host, "::1") || str_starts(host, "::ffff:127.");
 }
 
+/* "8080" and ":8080" are meant for this machine; where it is no port either, the default shows the form. */
+static bool refuse_bare(struct binder *binder, const struct field *field, struct place at, struct str text,
+                        struct str port)
+{
+	char whole[32];
+	uint64_t number;
+	bool is_port = str_to_u64(port, &number) && number <= 65535;
+
+	snprintf(whole, sizeof(whole), "127.0.0.1:%u", is_port ? (unsigned)number : 0);
+	return refuse(binder, at, text, "is not host:port", is_port ? whole : field->fallback);
+}
+
 bool bind_listen(struct binder *binder, const struct field *field, struct place at,
                  struct str text, struct conf_listen *out)
 {
@@ -66,7 +79,7 @@ bool bind_listen(struct binder *binder, const struct field *field, struct place 
 		return refuse(binder, at, text, "is not host:port",
 		              "an IPv6 address in brackets, such as [::1]:8778");
 	if (!port.data || host.length == 0)
-		return refuse(binder, at, text, "is not host:port", field->fallback);
+		return refuse_bare(binder, field, at, text, port.data ? port : host);
 	if (!str_to_u64(port, &number) || number > 65535)
 		return refuse(binder, at, text, "has no such port", "a port from 0 to 65535");
 	if (str_is(host, "localhost"))

@@ -146,7 +146,7 @@ bool document_load(const struct document *document, const char *path, void *out,
 struct conf *conf_load(const char *path, struct buf *out)
 {
 	struct problems problems = { .path = path };
-	struct node *root = open_tree(path, "-f FILE", &problems);
+	struct node *root = open_tree(path, "-f with the path of a YAML file", &problems);
 	struct conf *conf = NULL;
 
 	if (root)

@@ -76,6 +76,29 @@ static struct place place_of_byte(struct str text, size_t offset)
 	return at;
 }
 
+/* What was most likely meant, where libyaml's words name its rule and not the slip. */
+static const char *syntax_hint(const yaml_parser_t *parser, struct str text)
+{
+	static const struct {
+		const char *problem, *hint;
+	} hints[] = {
+		{ "cannot start any token", "quotes around the value" },
+		{ "found unexpected end of stream", "close the quote that was opened there" },
+		{ "expected ',' or '}'", "close the { that was opened there, or put a comma between its entries" },
+		{ "expected ',' or ']'", "close the [ that was opened there, or put a comma between its items" },
+		{ "mapping values are not allowed", "one key a line with its colon, and quotes around a value that holds ': '" },
+		{ "did not find expected key", "indent it like the other keys of its map" },
+	};
+	size_t at = parser->problem_mark.index;
+
+	if (at < text.length && text.data[at] == '\t')
+		return "blanks instead of the tab";
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+		if (parser->problem && strstr(parser->problem, hints[i].problem))
+			return hints[i].hint;
+	return NULL;
+}
+
 static bool refuse_syntax(struct parse *parse)
 {
 	yaml_parser_t *parser = &parse->parser;
@@ -86,9 +109,14 @@ static bool refuse_syntax(struct parse *parse)
 		              parser->problem);
 		return false;
 	}
-	problem_error(parse->problems, place_of(parser->problem_mark), "not valid YAML: %s%s%s",
+	const char *hint = syntax_hint(parser, parse->text);
+	char began[48] = "";
+	if (parser->context && parser->context_mark.line != parser->problem_mark.line)
+		snprintf(began, sizeof(began), " that began in line %zu", parser->context_mark.line + 1);
+	problem_error(parse->problems, place_of(parser->problem_mark), "not valid YAML: %s%s%s%s%s%s",
 	              parser->problem ? parser->problem : "it cannot be read",
-	              parser->context ? " " : "", parser->context ? parser->context : "");
+	              parser->context ? " " : "", parser->context ? parser->context : "", began,
+	              hint ? "; try: " : "", hint ? hint : "");
 	return false;
 }
 

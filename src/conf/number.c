@@ -1,5 +1,6 @@
 #include "conf/number.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -61,10 +62,11 @@ static bool all_digits(struct str text)
 	return text.length > 0;
 }
 
-/* Digits with at most `places` behind a point, in units of the last place. */
+/* Digits with at most `places` behind a point, in units of the last place; a minus may stand before them. */
 static bool parse_decimal(struct str text, unsigned places, int64_t *out)
 {
-	struct str fraction, whole = str_cut(text, '.', &fraction);
+	bool negative = text.length > 1 && text.data[0] == '-';
+	struct str fraction, whole = str_cut((struct str){ text.data + negative, text.length - negative }, '.', &fraction);
 	uint64_t value;
 
 	if (!str_to_u64(whole, &value) || value > INT32_MAX)
@@ -74,7 +76,7 @@ static bool parse_decimal(struct str text, unsigned places, int64_t *out)
 	for (size_t i = 0; i < places; i++)
 		value = value * 10 +
 		        (i < fraction.length ? (uint64_t)(fraction.data[i] - '0') : 0);
-	*out = (int64_t)value;
+	*out = negative ? -(int64_t)value : (int64_t)value;
 	return true;
 }
 
@@ -112,6 +114,27 @@ static bool parse_duration(struct binder *binder, const struct field *field,
 	return false;
 }
 
+enum { UNITLESS_MAX = 1 << 20 }; /* bytes: who writes less than a MiB without a unit forgot it */
+
+static bool parse_size(struct binder *binder, const struct field *field, const struct node *node,
+                       struct str text, int64_t *out)
+{
+	char with_unit[EXCERPT];
+	struct str number = str_starts(text, "-") ? (struct str){ text.data + 1, text.length - 1 } : text;
+
+	if (units_parse_size(number, out) && number.length < text.length) {
+		*out = -*out;
+		return in_range(binder, field, node, *out);
+	}
+	bool forgot = all_digits(text) && units_parse_size(text, out) && *out > 0 && *out < UNITLESS_MAX;
+	if (!forgot && units_parse_size(text, out))
+		return in_range(binder, field, node, *out);
+	snprintf(with_unit, sizeof(with_unit), "%.*sGiB", STR_ARG(text));
+	refuse(binder, node, forgot ? "has no unit" : "is not a size",
+	       forgot ? with_unit : field->flags & FIELD_AUTO ? "8GiB, 512MiB or auto" : "8GiB or 512MiB");
+	return false;
+}
+
 static bool parse_percent(struct binder *binder, const struct field *field,
                           const struct node *node, struct str text, int64_t *out)
 {
@@ -136,11 +159,7 @@ static bool parse(struct binder *binder, const struct field *field, const struct
 		refuse(binder, node, "is neither true nor false", "true or false");
 		return false;
 	case FIELD_SIZE:
-		if (units_parse_size(text, out))
-			return in_range(binder, field, node, *out);
-		refuse(binder, node, "is not a size",
-		       field->flags & FIELD_AUTO ? "8GiB, 512MiB or auto" : "8GiB or 512MiB");
-		return false;
+		return parse_size(binder, field, node, text, out);
 	case FIELD_DURATION:
 		return parse_duration(binder, field, node, text, out);
 	case FIELD_PERCENT:

@@ -187,7 +187,8 @@ static int lock_for(const char *path, struct err *err)
 	int result = fd;
 
 	if (fd < 0) {
-		result = err_set(err, -errno, "lock file '%s': %s", name, strerror(errno));
+		result = err_set(err, -errno, "lock file '%s': %s%s", name, strerror(errno),
+		                 errno == ENOENT ? "; make its folder first (mkdir -p)" : "");
 	} else if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		result = err_set(err, -EADDRINUSE, "socket '%s' is in use by another process", path);
 		close(fd);

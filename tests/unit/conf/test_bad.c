@@ -64,10 +64,30 @@ static const struct bad bad_files[] = {
 	  "  m: {file: m.gguf, env: {A: [1]}}\n",
 	  "2:30: error: models.m.env.A: a list stands here; try: a text" },
 	{ "a: b: c\n",
-	  "1:5: error: not valid YAML: mapping values are not allowed in this context" },
+	  "1:5: error: not valid YAML: mapping values are not allowed in this context; try: one key a line "
+	  "with its colon, and quotes around a value that holds ': '" },
+	{ "models:\n"
+	  "\tm: {file: m.gguf}\n",
+	  "2:1: error: not valid YAML: found character that cannot start any token while scanning for the "
+	  "next token; try: blanks instead of the tab" },
+	{ "models:\n"
+	  "  m: {file: \"m.gguf}\n",
+	  "3:1: error: not valid YAML: found unexpected end of stream while scanning a quoted scalar that "
+	  "began in line 2; try: close the quote that was opened there" },
+	{ "memory: {limit: 5}\n" MODEL,
+	  "1:17: error: memory.limit: '5' has no unit; try: 5GiB" },
+	{ "models: {m: {file: m.gguf, weight: -1}}\n",
+	  "1:36: error: models.m.weight: '-1' is out of range; try: a value from 0.001 to 1000" },
+	{ "listen: 8080\n" MODEL,
+	  "1:9: error: listen: '8080' is not host:port; try: 127.0.0.1:8080" },
+	{ MODEL "aliases: {a: {model: b}, b: {model: a}}\n",
+	  "2:22: error: aliases.a: 'b' is an alias itself; try: the name of a model, such as m\n"
+	  "2:37: error: aliases.b: 'a' is an alias itself; try: the name of a model, such as m" },
+	{ "models: {m: {file: /}}\n",
+	  "1:20: error: models.m: '/' is a folder; try: one of the files in it" },
 	{ "a: [1, 2\n",
 	  "2:1: error: not valid YAML: did not find expected ',' or ']' while parsing a flow "
-	  "sequence" },
+	  "sequence that began in line 1; try: close the [ that was opened there, or put a comma between its items" },
 	{ "{[a]: 1}\n",
 	  "1:2: error: a key must be a word, not a list or a map" },
 	{ MODEL
@@ -103,7 +123,7 @@ static const struct bad bad_files[] = {
 	  "2:32: error: models.m.footprint: '12Gb/s' is not a size; try: 8GiB or 512MiB" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, footprint: -1}\n",
-	  "2:32: error: models.m.footprint: '-1' is not a size; try: 8GiB or 512MiB" },
+	  "2:32: error: models.m.footprint: '-1' is out of range; try: a value from 0 to 1024TiB" },
 	{ "models:\n"
 	  "  m: {file: m.gguf, unload_after: 30}\n",
 	  "2:35: error: models.m.unload_after: '30' has no unit; try: 30s" },

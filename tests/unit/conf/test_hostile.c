@@ -104,16 +104,16 @@ static void what_is_no_plain_file_is_refused_without_waiting(void **state)
 	(void)state;
 
 	assert_null(conf_load("/", &said));
-	assert_string_equal(buf_cstr(&said), "/: error: is a directory; try: -f FILE\n");
+	assert_string_equal(buf_cstr(&said), "/: error: is a directory; try: -f with the path of a YAML file\n");
 	buf_consume(&said, buf_length(&said));
 	assert_int_equal(mkfifo("pipe", 0600), 0);
 	assert_null(conf_load("pipe", &said));
-	assert_string_equal(buf_cstr(&said), "pipe: error: is not a plain file; try: -f FILE\n");
+	assert_string_equal(buf_cstr(&said), "pipe: error: is not a plain file; try: -f with the path of a YAML file\n");
 	unlink("pipe");
 	buf_consume(&said, buf_length(&said));
 	assert_null(conf_load("nothing", &said));
 	assert_string_equal(buf_cstr(&said),
-	                    "nothing: error: cannot be read: No such file or directory; try: -f FILE\n");
+	                    "nothing: error: cannot be read: No such file or directory; try: -f with the path of a YAML file\n");
 	buf_release(&said);
 }
 
