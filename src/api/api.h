@@ -75,6 +75,7 @@ struct api_host {
 	 * or already within the call: 0 or a negative errno, and what changed or the problems. It is
 	 * called once, but not any more where the daemon closes.
 	 */
+	/* ... -ESTALE: what is new needs a restart; another negative: it cannot be used. */
 	void (*reload)(void *ctx, void (*done)(void *arg, int code, struct str report), void *arg);
 	/*
 	 * Gather the free memory into large blocks; idle models leave for it and come back. As reload;

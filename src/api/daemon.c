@@ -154,18 +154,25 @@ void handle_config(struct api *api, struct call *call, const char *name)
 
 static void on_reloaded(void *arg, int code, struct str report)
 {
+	const struct api *api = ((struct waiting *)arg)->api;
 	struct call *call = end_waiting(arg);
-	struct buf problems = BUF_INIT;
+	struct buf problems = BUF_INIT, command = BUF_INIT;
 
 	if (!call)
 		return;
 	if (code < 0) {
+		report.length -= str_ends(report, "\n");
 		buf_append_str(&problems, report);
-		call_error(call, 400, "bad_configuration", buf_cstr(&problems), "cotenant check");
+		buf_printf(&command, "cotenant check -f %s", api->host.conf(api->host.ctx)->path);
+		if (code == -ESTALE)
+			call_error(call, 409, "restart_needed", buf_cstr(&problems), "cotenant serve --help");
+		else
+			call_error(call, 400, "bad_configuration", buf_cstr(&problems), buf_cstr(&command));
 	} else {
 		api_reply(call, 200, json_pack("{s:b, s:o}", "reloaded", 1, "report", json_lossy(report)));
 	}
 	buf_release(&problems);
+	buf_release(&command);
 }
 
 void handle_reload(struct api *api, struct call *call, const char *name)

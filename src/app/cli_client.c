@@ -140,8 +140,6 @@ static const char *command_for(int status, const char *code)
 {
 	if (status == 507 || strcmp(code, "no_room") == 0)
 		return "cotenant memory";
-	if (strcmp(code, "bad_configuration") == 0)
-		return "cotenant check";
 	return status == 404 ? "cotenant ls" : "cotenant events";
 }
 
@@ -161,9 +159,11 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 		putchar('\n');
 	}
 	int exit_code = exit_of(reply->status, code);
-	/* A report of several lines has a hint in each, and is shown whole. */
-	bool report = message && strchr(message, '\n');
-	const char *hint = message && !report ? strstr(message, try) : NULL;
+	/* A report on the configuration has a hint in each line, and its own behind all of them. */
+	bool report = strcmp(code, "bad_configuration") == 0 || strcmp(code, "restart_needed") == 0;
+	const char *hint = message ? strstr(message, try) : NULL;
+	for (const char *next = hint; report && next; next = strstr(next + 1, try))
+		hint = next;
 	const char *command = hint ? hint + sizeof(try) - 1 : command_for(reply->status, code);
 	char admission[400];
 	if (!hint && (reply->status == 401 || reply->status == 403)) {

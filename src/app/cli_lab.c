@@ -115,10 +115,8 @@ static int run_sim(const struct cli_args *args)
 
 	bool random = args->operands < 2 || strcmp(args->operand[1], "random") == 0 || is_interplay(args);
 
-	if (cli_value(args, "list")->given) {
-		cli_sim_list();
-		return CLI_DONE;
-	}
+	if (cli_value(args, "list")->given)
+		return cli_sim_list(args->json);
 	if (seeds->given && !parse_seeds(seeds->text, &first, &last))
 		return cli_fail(CLI_USAGE, "cotenant lab sim random --seeds 1-50",
 		                "lab: --seeds is A-B, such as 1-50, not '%.40s'", seeds->text);

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app/cli_json.h"
 #include "base/alloc.h"
 #include "base/str.h"
 
@@ -13,12 +15,19 @@ enum { RUNS_MAX = 100000, JOBS_MAX = 64 };
 
 static const char example[] = "cotenant lab sim mixed64 --policy lru --seeds 1-4";
 
-void cli_sim_list(void)
+int cli_sim_list(bool json)
 {
-	puts("random");
-	puts("interplay");
-	for (uint32_t i = 0; scene_workload(i); i++)
-		puts(scene_workload(i));
+	json_t *names = json_pack("[s, s]", "random", "interplay"), *name;
+	size_t i;
+
+	for (uint32_t k = 0; scene_workload(k); k++)
+		json_array_append_new(names, json_string(scene_workload(k)));
+	if (json)
+		return json_print(json_pack("{s:o}", "workloads", names));
+	json_array_foreach(names, i, name)
+		puts(json_string_value(name));
+	json_decref(names);
+	return CLI_DONE;
 }
 
 static bool policy_exists(const char *name)

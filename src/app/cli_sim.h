@@ -26,8 +26,8 @@ struct sim_order {
 };
 
 int cli_sim_study(const struct cli_args *args, uint64_t first, uint64_t last);
-/* The workloads there are, one a line. */
-void cli_sim_list(void);
+/* The workloads there are, one a line; CLI_DONE. */
+int cli_sim_list(bool json);
 
 /* The scene of one seed. 0, or a negative errno with the sentence. scene_free() in either case. */
 int sim_scene(const struct sim_order *order, uint64_t seed, struct scene *scene, struct err *err);

@@ -1,9 +1,11 @@
 /* `cotenant serve`: options, then the shell. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/cli.h"
 #include "app/shell.h"
@@ -58,6 +60,18 @@ static int parse(int argc, char **argv, struct shell_options *out)
 	return 0;
 }
 
+/* What a reload says of the file is read elsewhere than where the daemon was started. */
+static void make_absolute(char **path)
+{
+	char folder[PATH_MAX];
+
+	if (**path == '/' || !getcwd(folder, sizeof(folder)))
+		return;
+	char *whole = xasprintf("%s/%s", folder, strncmp(*path, "./", 2) == 0 ? *path + 2 : *path);
+	free(*path);
+	*path = whole;
+}
+
 static struct conf *load(const char *given, char **out_path)
 {
 	struct buf problems = BUF_INIT;
@@ -69,6 +83,7 @@ static struct conf *load(const char *given, char **out_path)
 		                "/etc/cotenant/cotenant.yaml; try: cotenant config --help\n");
 		return NULL;
 	}
+	make_absolute(out_path);
 	conf = conf_load(*out_path, &problems);
 	if (buf_length(&problems))
 		fprintf(stderr, "%s", buf_cstr(&problems));

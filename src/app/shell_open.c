@@ -333,20 +333,10 @@ static void on_end_signal(uv_signal_t *handle, int number)
 	shell_close(shell);
 }
 
-static void on_reloaded(void *arg, int code, struct str report)
-{
-	(void)arg;
-	do {
-		struct str line = str_cut(report, '\n', &report);
-		if (line.length)
-			log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %.*s", STR_ARG(line));
-	} while (report.data);
-}
-
 static void on_hangup(uv_signal_t *handle, int number)
 {
 	(void)number;
-	shell_reload(handle->data, on_reloaded, NULL);
+	shell_reload(handle->data, NULL, NULL);
 }
 
 static void open_signals(struct shell *shell)

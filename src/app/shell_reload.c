@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 
 struct retired_conf {
 	struct conf *conf;
@@ -183,6 +184,13 @@ static int refuse(struct reload *reload, const char *text)
 	return -EINVAL;
 }
 
+/* What it says cannot be had while the daemon runs. */
+static int refuse_until_restart(struct reload *reload, const char *text)
+{
+	refuse(reload, text);
+	return -ESTALE;
+}
+
 /* Of the models that both know: must an engine of this one be started anew? */
 static bool is_renewed(const struct conf *old, const struct conf *next, uint32_t model)
 {
@@ -227,17 +235,27 @@ static int take_over(struct shell *shell, struct reload *reload)
 		buf_append_str(&reload->report, STR("nothing changed\n"));
 		return 0;
 	case CONF_CHANGE_RESTART:
-		return refuse(reload, "nothing was applied: restart the daemon for this change\n");
+		return refuse_until_restart(reload, "nothing was applied: restart the daemon for this change\n");
 	case CONF_CHANGE_LIVE:
 	case CONF_CHANGE_MODELS:
 		break;
 	}
 	conf_align(next, shell->conf, model_in_use, shell);
 	if (next->model_count > shell->limits.models)
-		return refuse(reload, "nothing was applied: more models than limits.models; restart the "
-		                      "daemon\n");
+		return refuse_until_restart(reload, "nothing was applied: more models than limits.models; restart "
+		                                    "the daemon\n");
 	apply(shell, reload);
 	return 0;
+}
+
+/* Whoever asked for it, the log has what became of it. */
+static void log_report(int code, struct str report)
+{
+	do {
+		struct str line = str_cut(report, '\n', &report);
+		if (line.length)
+			log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %.*s", STR_ARG(line));
+	} while (report.data);
 }
 
 /* ---- one after the other ---- */
@@ -253,7 +271,9 @@ static void after_reading(uv_work_t *work, int status)
 	if (shell->phase != PHASE_CLOSING) {
 		int code = status < 0 ? refuse(reload, "the daemon is going down\n")
 		                      : take_over(shell, reload);
-		reload->done(reload->arg, code, buf_str(&reload->report));
+		log_report(code, buf_str(&reload->report));
+		if (reload->done)
+			reload->done(reload->arg, code, buf_str(&reload->report));
 	}
 	shell->reloads = reload->next;
 	if (reload->conf)

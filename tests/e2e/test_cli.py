@@ -354,7 +354,7 @@ def test_the_log_tells_what_came_went_and_was_refused(start):
                     "huge": fake(footprint_mib=9000)}, limit_mib=500)
     for name in ("a", "b", "huge"):
         chat(daemon, name, text="a secret of mine")
-    wanted = [("loading a for a request", "320 MiB"), ("a is ready after", "claims"), ("evicted a", "to make room for b"),
+    wanted = [("loading a ", "320 MiB"), ("a is ready after", "claims"), ("evicted a", "to make room for b"),
               ("a gave back", "after its end"), ("refused a request for huge", "can never fit")]
     lines = daemon.tail(200).splitlines()
     for words in wanted:
@@ -369,3 +369,17 @@ def test_show_tells_what_there_is_and_no_nothings(daemon):
     values = {line.split(None, 1)[0]: line.split(None, 1)[1] for line in lines[1:] if len(line.split(None, 1)) == 2}
     assert values["last_used"].endswith(" ago") and values["start_timeout"] == "15 m 0 s" and values["pinned"] == "no", values
     assert not [line for line in lines if line.split()[-1] in ("0", "[]", "null") or line.endswith(" 0 B")], lines
+
+
+def test_a_reload_that_fails_is_told_where_and_what_to_type(start):
+    daemon = start({"a": fake()})
+    good = open(daemon.config).read()
+    for text, code, command in ((good.replace('"a"', '"a\\n"'), "bad_configuration", f"check -f {daemon.config}"),
+                                (good.replace(f":{daemon.port}", ":1"), "restart_needed", "serve --help")):
+        with open(daemon.config, "w") as out:
+            out.write(text)
+        done = run("reload", daemon=daemon)
+        assert done.returncode == 1 and done.stderr.count("  try: ") == 1, done
+        assert done.stderr.endswith(f"\n  try: cotenant {command}\n"), done
+        assert json.loads(run("reload", "--json", daemon=daemon).stdout)["error"]["code"] == code
+    assert "error reload: " in daemon.tail(), "the log has it too"

@@ -32,6 +32,7 @@ static const struct {
 	{ 404, "request_not_found", "No live request has this number." },
 	{ 405, "method_not_allowed", "The endpoint takes another method." },
 	{ 408, "request_timeout", "The request came too slowly." },
+	{ 409, "restart_needed", "A reload of what only a new start can take over (`listen`, limits): nothing was applied." },
 	{ 409, "busy", "Memory is being compacted already." },
 	{ 413, "body_too_large", "The body is over `bodies.each`." },
 	{ 415, "unsupported_media_type", "Commands take application/json. A body in which the model's name is read may not be compressed." },
