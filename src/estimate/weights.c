@@ -25,6 +25,7 @@ static bool shares_output(const struct model_facts *facts)
 	return facts->tensors.output_bytes == 0 || facts_trait(facts, FAMILY_TIED);
 }
 
+/* What lies there instead of on the host. */
 static int64_t device_weights(const struct model_facts *facts, const struct placement *placement)
 {
 	const struct tensor_sums *sums = &facts->tensors;
@@ -39,12 +40,15 @@ static int64_t device_weights(const struct model_facts *facts, const struct plac
 		if (i < placement->cpu_expert_layers)
 			sum -= sums->expert_bytes[i];
 	}
-	if (!placement->output_on_device)
-		return sum;
-	sum = bounded_sum(sum, outside);
-	if (shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER))
-		sum = bounded_sum(sum, sums->token_embd_bytes);
-	return sum;
+	return placement->output_on_device ? bounded_sum(sum, outside) : sum;
+}
+
+/* The second copy, for the output; the embedding itself is looked up on the host. */
+static int64_t copy_on_device(const struct model_facts *facts, const struct placement *placement)
+{
+	bool copied = placement->output_on_device && shares_output(facts) && !facts_trait(facts, FAMILY_ENCODER);
+
+	return copied ? facts->tensors.token_embd_bytes : 0;
 }
 
 /*
@@ -105,8 +109,9 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 	int64_t left_out = out->expert_bytes - out->resident_bytes;
 	out->host_bytes = sums->all_bytes;
 	if (on_device) {
-		out->device_bytes = device_weights(facts, placement);
-		out->host_bytes = larger(sums->all_bytes - out->device_bytes, sums->token_embd_bytes);
+		int64_t moved = device_weights(facts, placement);
+		out->device_bytes = bounded_sum(moved, copy_on_device(facts, placement));
+		out->host_bytes = sums->all_bytes - moved;
 	}
 	out->host_bytes -= left_out;
 	out->mapped_bytes = part ? out->host_bytes : 0;

@@ -135,12 +135,49 @@ static void a_stack_of_matrices_is_not_put_into_tiles(void **state)
 	buf_release(&file);
 }
 
+/*
+ * Layers go to the device from the last on, the output before them. An embedding that is the output as well is
+ * multiplied there and looked up on the host, so it lies in both. llama-server says the same of its buffers.
+ */
+static void layers_are_shared_out(void **state)
+{
+	static const uint64_t shape[] = { 64, 256 };
+	int64_t embedding = 64 * 256 * 2, layer = 64 * 32 / 32 * 34;
+
+	(void)state;
+	for (int tied = 0; tied < 2; tied++) {
+		struct buf file = BUF_INIT;
+		struct estimate_params params;
+		struct estimate out;
+		struct err err = { 0 };
+
+		put_front(&file, 3, tied ? 3 : 4, ENTRIES);
+		put_llama_entries(&file);
+		put_tensor(&file, "token_embd.weight", 2, embd, 1, 0);
+		put_tensor(&file, "blk.0.attn_k.weight", 2, key, 8, (uint64_t)embedding);
+		put_tensor(&file, "blk.1.attn_k.weight", 2, key, 8, (uint64_t)(embedding + layer));
+		if (!tied)
+			put_tensor(&file, "output.weight", 2, shape, 1, (uint64_t)(embedding + 2 * layer));
+		struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+		struct byte_source source = { &memory, memory_read, memory.size };
+		estimate_defaults(&params);
+		for (params.gpu_layers = 1; params.gpu_layers <= 4; params.gpu_layers++) {
+			int64_t moved = params.gpu_layers < 3 ? params.gpu_layers - 1 : 2;
+			assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+			assert_int_equal(out.device.weights_bytes, embedding + moved * layer);
+			assert_int_equal(out.host.weights_bytes, embedding + (2 - moved) * layer);
+		}
+		buf_release(&file);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
 		cmocka_unit_test(experts_count_as_far_as_they_are_kept),
 		cmocka_unit_test(a_stack_of_matrices_is_not_put_into_tiles),
+		cmocka_unit_test(layers_are_shared_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
