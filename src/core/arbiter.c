@@ -5,7 +5,7 @@
 
 #include "core/control.h"
 #include "core/due.h"
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/learn.h"
 #include "core/ledger.h"
@@ -117,7 +117,7 @@ static void measured(struct arbiter *a, struct instance *instance, const struct 
 	if (instance->state == INSTANCE_READY || instance->state == INSTANCE_DRAINING)
 		instance->settled = 1;
 	learn_sample(a, instance);
-	habit_sample(a, instance);
+	footprint_sample(a, instance);
 }
 
 static void sampled(struct arbiter *a, const struct event *event)
@@ -132,7 +132,7 @@ static void sampled(struct arbiter *a, const struct event *event)
 			i->released = amount_total(&i->seen) == 0;
 		i->fresh = 0;
 	}
-	habit_sampled(a);
+	footprint_sampled(a);
 	policy_earlier_sampled(a);
 	a->warm_due = 1;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/decide.h"
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/outbox.h"
@@ -36,7 +36,7 @@ static void remove_model(struct arbiter *a, struct model *model)
 	struct instance *instance = model_instance(a, model);
 
 	count_kind(a, model, UINT32_MAX);
-	habit_leave(a, model);
+	footprint_leave(a, model);
 	model->present = 0;
 	model->pin_command = 0;
 	model->preload = 0;
@@ -83,7 +83,7 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 	}
 	if (index >= a->models_used)
 		a->models_used = index + 1;
-	habit_leave(a, model);
+	footprint_leave(a, model);
 	bool had_preload = model->present && model->spec.flags & MODEL_PRELOAD;
 	bool resizes = spec->flags & MODEL_RESIZE && model->present;
 	if (!same_footprint(&model->spec, spec)) {
@@ -101,7 +101,7 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 	model->spec = *spec;
 	model->pool = amount_main_pool(&spec->base);
 	model_list(a, model);
-	habit_join(a, model);
+	footprint_join(a, model);
 	count_kind(a, model, 1);
 	model->mate = 0;
 	if (left && left != spec->set)

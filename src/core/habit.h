@@ -4,15 +4,12 @@
 #include "core/state.h"
 
 /*
- * habit - what was learned of how a model lives: its true footprint, idle and
- * running, how often it is asked for and by whom, how long it loads and serves.
+ * habit - what was learned of how a model is used: how often it is asked for and
+ * by whom, whose turn it is, how long it loads and serves. What it takes meanwhile
+ * is footprint.h.
  *
- * Learning happens under every policy. Claims follow it only under one that
- * learns: there a ready instance claims base * ratio, its requests' needs at the
- * same ratio, and while something runs the largest rest that was seen lately;
- * under the others base + needs, as estimated or measured idle.
- *
- * Pure arithmetic in doubles without contraction: the same on every machine.
+ * Learning happens under every policy. Pure arithmetic in doubles without
+ * contraction: the same on every machine.
  */
 
 /* 4, 2, 1, 1: how much waiting hurts. */
@@ -34,36 +31,8 @@ void habit_turn(struct model *model, const struct request *request);
 /* So many tokens of a prompt were read in that time. */
 void habit_prefilled(struct model *model, int64_t tokens, int64_t took_us);
 void habit_loaded(struct arbiter *a, struct model *model);
-/*
- * Its engine was killed, or gave up, for lack of memory: its next loads claim a tenth of its base more for each
- * time, four at most, and its spread counts so much wider. Half of that goes with each life that ends in peace.
- */
-void habit_ran_out(struct arbiter *a, struct model *model);
-void habit_in_peace(struct arbiter *a, struct model *model);
-void habit_sample(struct arbiter *a, struct instance *instance); /* one was measured */
-/* What work takes, as learned, kept a request from starting where nothing else was in its way. */
-void habit_doubt(struct model *model);
-void habit_sampled(struct arbiter *a); /* all were: priors, others' use, claims */
-bool habit_foreign_falls(const struct arbiter *a); /* others use clearly less than five seconds ago, in some pool */
 
-/* A model with all that was learned of it comes into what models have in common, or leaves it. */
-void habit_join(struct arbiter *a, const struct model *model);
-void habit_leave(struct arbiter *a, const struct model *model);
-
-/* ---- what to count with ---- */
-/* Loaded and idle. */
-struct amount habit_base(const struct arbiter *a, const struct model *model);
-/* What runs takes beyond base + needs. */
-struct amount habit_swing(const struct arbiter *a, const struct model *model,
-                          const struct amount *needs, bool busy);
-struct amount habit_sigma(const struct arbiter *a, const struct model *model);
-/* Requests that will run as soon as it is ready. */
-uint32_t habit_expects(const struct model *model);
-/* What a load claims: its peak, and room for so many requests. */
-struct amount habit_peak(const struct arbiter *a, const struct model *model, uint32_t expects);
-/* Loads in flight claim for those who wait now. */
-void habit_expect(struct arbiter *a);
-
+/* ---- what is to be expected ---- */
 /*
  * How lately its key, and then its conversation, was served: 0 = not of late, more = later.
  * Who is served least lately comes first, so that many calls of one do not own a model.

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/footprint.h"
 #include "core/habit.h"
 #include "core/kept.h"
 #include "core/model.h"
@@ -134,9 +135,9 @@ void instance_open(struct arbiter *a, struct model *model, const struct amount *
 	enter(a, instance, INSTANCE_LOADING);
 	instance->opened_step = a->counters.steps;
 	instance->opened_at = instance->progress_at = a->now;
-	instance->base = habit_base(a, model);
+	instance->base = footprint_base(a, model);
 	instance->sigma = *sigma;
-	instance->expects = habit_expects(model);
+	instance->expects = footprint_expects(model);
 	instance->measuring = model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
 	ledger_open(a, instance, peak);
 
@@ -177,7 +178,7 @@ void instance_reclaim(struct arbiter *a, struct instance *instance)
 	if (instance->state != INSTANCE_READY && instance->state != INSTANCE_DRAINING)
 		return;
 	const struct model *model = model_row(a, instance->model);
-	instance->swing = habit_swing(a, model, &instance->needs, instance_busy(instance));
+	instance->swing = footprint_swing(a, model, &instance->needs, instance_busy(instance));
 	instance->kv_bytes = kept_applies(model) ? kept_claim(model, instance, NULL) : 0;
 	struct amount claim = instance_claim_with(a, instance, NULL);
 	claim = amount_max(&claim, &model->resize_claim);
@@ -192,7 +193,7 @@ struct amount instance_claim_with(const struct arbiter *a, const struct instance
 
 	if (more)
 		amount_add(&needs, more);
-	struct amount swing = habit_swing(a, model, &needs, more || instance_busy(instance));
+	struct amount swing = footprint_swing(a, model, &needs, more || instance_busy(instance));
 	if (kept_applies(model))
 		claim.bytes[0][USE_HOST] += kept_claim(model, instance, more);
 	else
@@ -310,7 +311,7 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 	assert(!instance->running.count || instance->cut);
 	leave_loading(a, instance);
 	if (instance->ready_at && how == ACTION_STOP)
-		habit_in_peace(a, model_row(a, instance->model));
+		footprint_in_peace(a, model_row(a, instance->model));
 	enter(a, instance, INSTANCE_STOPPING);
 	instance->stop_reason = reason;
 	model_row(a, instance->model)->rests = reason == REASON_IDLE || reason == REASON_OPERATOR;
@@ -346,7 +347,7 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE && fail != FAIL_OUT_OF_MEMORY)
 		fail = FAIL_LOAD_FAILED; /* however it ended */
 	if (fail == FAIL_OUT_OF_MEMORY)
-		habit_ran_out(a, model);
+		footprint_ran_out(a, model);
 	if (loading)
 		model_load_failed(a, model, never_ready, fail);
 	else

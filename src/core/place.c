@@ -1,7 +1,7 @@
 #include "core/place.h"
 
 #include "core/decide.h"
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/kept.h"
 #include "core/model.h"
@@ -68,9 +68,9 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 			want.lower = want.need;
 		return want;
 	}
-	want.need = habit_peak(a, model, habit_expects(model));
-	want.sigma = habit_sigma(a, model);
-	want.lower = learns && model->habit.samples ? habit_base(a, model) : model_lower(model);
+	want.need = footprint_peak(a, model, footprint_expects(model));
+	want.sigma = footprint_sigma(a, model);
+	want.lower = learns && model->habit.samples ? footprint_base(a, model) : model_lower(model);
 	if (kept_applies(model) && head)
 		amount_add(&want.lower, &head->spec.need);
 	want.own_need = want.need;

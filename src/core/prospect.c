@@ -1,6 +1,6 @@
 #include "core/prospect.h"
 
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/kept.h"
 #include "core/model.h"
@@ -100,7 +100,7 @@ static bool may_hope(const struct arbiter *a, const struct want *want)
 {
 	int64_t waited_us = a->now - want->head->arrived_at;
 
-	return waited_us < GRACE_US || (waited_us < PRESSED_US && habit_foreign_falls(a));
+	return waited_us < GRACE_US || (waited_us < PRESSED_US && footprint_foreign_falls(a));
 }
 
 void prospect_clear(const struct arbiter *a, const struct want *want, bool busy, struct outlook *outlook)
@@ -196,7 +196,7 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 			return false;
 	}
 	if (want->instance)
-		habit_doubt(want->model);
+		footprint_doubt(want->model);
 	request_reject(a, want->head, &refusal);
 	return true;
 }

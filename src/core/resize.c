@@ -1,6 +1,6 @@
 #include "core/resize.h"
 
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/ledger.h"
 #include "core/model.h"
@@ -21,8 +21,8 @@ static void will_return(struct model *model)
 static struct amount claim_ahead(const struct arbiter *a, const struct model *model,
                                  const struct instance *instance, struct verdict *out)
 {
-	struct amount peak = habit_peak(a, model, habit_expects(model));
-	struct amount sigma = habit_sigma(a, model);
+	struct amount peak = footprint_peak(a, model, footprint_expects(model));
+	struct amount sigma = footprint_sigma(a, model);
 	struct outlook outlook;
 
 	outlook_now(a, &outlook);
@@ -158,8 +158,8 @@ enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct mod
 
 	as.spec = *spec;
 	as.learned = (struct learned_row){ 0 };
-	want.need = habit_peak(a, &as, habit_expects(&as));
-	want.sigma = habit_sigma(a, &as);
+	want.need = footprint_peak(a, &as, footprint_expects(&as));
+	want.sigma = footprint_sigma(a, &as);
 	want.staying = place_staying(a, &want);
 	without_own(a, want.model, &now, &coming);
 	if (outlook_weigh(a, &now, &want.need, &want.sigma).fits)

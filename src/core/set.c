@@ -1,7 +1,7 @@
 #include "core/set.h"
 
 #include "core/decide.h"
-#include "core/habit.h"
+#include "core/footprint.h"
 #include "core/instance.h"
 #include "core/model.h"
 
@@ -57,8 +57,8 @@ void set_want(const struct arbiter *a, struct want *want)
 	SET_MATES(a, want->model, mate) {
 		if (!comes_along(a, mate))
 			continue;
-		struct amount need = habit_peak(a, mate, habit_expects(mate));
-		struct amount sigma = habit_sigma(a, mate);
+		struct amount need = footprint_peak(a, mate, footprint_expects(mate));
+		struct amount sigma = footprint_sigma(a, mate);
 		struct amount lower = model_lower(mate);
 		amount_add(&want->need, &need);
 		amount_add(&want->sigma, &sigma);
@@ -72,8 +72,8 @@ void set_load(struct arbiter *a, const struct model *model, const struct verdict
 		if (!comes_along(a, mate) || instance_table_full(a))
 			continue;
 		struct decision decision = decision_about(a, DECISION_LOAD, REASON_SET, mate);
-		struct amount peak = habit_peak(a, mate, habit_expects(mate));
-		struct amount sigma = habit_sigma(a, mate);
+		struct amount peak = footprint_peak(a, mate, footprint_expects(mate));
+		struct amount sigma = footprint_sigma(a, mate);
 		struct outlook now; /* with what was claimed for those before it */
 		outlook_now(a, &now);
 		struct verdict own = outlook_weigh(a, &now, &peak, NULL);
