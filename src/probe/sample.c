@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
@@ -150,19 +151,6 @@ static struct hot_maps add_process(const struct pass *pass, uint32_t index, pid_
 	return hot_files_look(pass->files, pass->root, pid, index, memory.file_bytes);
 }
 
-/* Whose it is, UINT32_MAX: nobody's. False: it has no memory. */
-static bool find_owner(const struct pass *pass, pid_t pid, uint32_t *owner)
-{
-	struct process process;
-
-	*owner = UINT32_MAX;
-	if (process_read(pass->root, pid, &process) < 0 || !process_has_memory(process.state))
-		return false;
-	if (!process.kernel_thread)
-		*owner = owner_of(pass->sample, pass->members, &process);
-	return true;
-}
-
 /* Of those whose number somebody asks for, nothing is taken for granted. */
 static bool is_named(const struct pass *pass, pid_t pid)
 {
@@ -173,6 +161,38 @@ static bool is_named(const struct pass *pass, pid_t pid)
 		if (pass->members->pid[i] == pid)
 			return true;
 	return false;
+}
+
+/*
+ * Of a process of this machine its group and session can be asked for without a file, which tells most apart. Not
+ * where it may be somebody's by its parent.
+ */
+static bool is_strange(const struct pass *pass, pid_t pid)
+{
+	const struct sample *sample = pass->sample;
+	pid_t session = pass->root[0] == '\0' ? getsid(pid) : -1;
+	pid_t pgid = session >= 0 ? getpgid(pid) : -1;
+
+	for (uint32_t i = 0; i < sample->owners; i++)
+		if (sample->owner[i].pid > 0 ||
+		    (sample->owner[i].pgid > 0 && (sample->owner[i].pgid == session || sample->owner[i].pgid == pgid)))
+			return false;
+	return pgid >= 0 && !is_named(pass, pid);
+}
+
+/* Whose it is, UINT32_MAX: nobody's. False: it has no memory. */
+static bool find_owner(const struct pass *pass, pid_t pid, uint32_t *owner)
+{
+	struct process process;
+
+	*owner = UINT32_MAX;
+	if (is_strange(pass, pid))
+		return true;
+	if (process_read(pass->root, pid, &process) < 0 || !process_has_memory(process.state))
+		return false;
+	if (!process.kernel_thread)
+		*owner = owner_of(pass->sample, pass->members, &process);
+	return true;
 }
 
 static void look_at(const struct pass *pass, pid_t pid)

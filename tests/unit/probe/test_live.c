@@ -244,6 +244,26 @@ static void who_was_nobodys_is_found_when_it_is_asked_for(void **state)
 	seen_free(sample.seen);
 }
 
+/* A server that we did not start: it and its children, in whatever session. */
+static void one_that_is_asked_for_by_its_number_has_its_children(void **state)
+{
+	static struct sample sample;
+	struct child child = start_child(20 * MIB, NULL, 0);
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pid = getpid() };
+	sample.seen = seen_new();
+	for (int i = 0; i < 3; i++) {
+		look(&sample, i > 0);
+		assert_true(sample.owner[0].processes >= 2);
+		assert_true(sample.owner[0].anon_bytes >= 20 * MIB);
+	}
+	stop_child(&child);
+	look(&sample, true);
+	assert_true(sample.owner[0].processes >= 1);
+	seen_free(sample.seen);
+}
+
 static void a_mapped_file_is_recalled_by_any_of_its_names(void **state)
 {
 	static struct sample sample;
@@ -323,6 +343,7 @@ int main(void)
 		cmocka_unit_test(what_stays_open_tells_of_now),
 		cmocka_unit_test(who_comes_later_is_found_by_the_next_look_at_all),
 		cmocka_unit_test(who_was_nobodys_is_found_when_it_is_asked_for),
+		cmocka_unit_test(one_that_is_asked_for_by_its_number_has_its_children),
 		cmocka_unit_test(a_mapped_file_is_recalled_by_any_of_its_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
