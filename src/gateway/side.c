@@ -1,6 +1,6 @@
 /*
- * All texts are looked for in one pass: a byte that begins none of them, which is most, costs one look
- * into a table.
+ * All texts are looked for in one pass: two bytes that begin none of them, which are most, cost a look
+ * into two tables.
  */
 #include "gateway/side.h"
 
@@ -51,8 +51,18 @@ struct search {
 	struct str pattern[TEXTS_MAX];
 	const struct conf_side *side[TEXTS_MAX];
 	uint32_t count;
-	uint64_t begins[256]; /* patterns by their first byte */
+	uint64_t any_second; /* patterns whose second byte may be any, or none */
+	uint64_t first[256], second[256]; /* patterns by a byte of theirs, in either case */
 };
+
+static void note(uint64_t bytes[256], char c, uint64_t pattern)
+{
+	unsigned char small = lower(c);
+
+	bytes[small] |= pattern;
+	if (small >= 'a' && small <= 'z')
+		bytes[small - 'a' + 'A'] |= pattern;
+}
 
 static void add(struct search *search, const struct conf_side *side, const char *text)
 {
@@ -62,7 +72,12 @@ static void add(struct search *search, const struct conf_side *side, const char 
 		pattern = from(pattern, 1);
 	if (pattern.length == 0 || search->count == TEXTS_MAX)
 		return;
-	search->begins[lower(pattern.data[0])] |= UINT64_C(1) << search->count;
+	uint64_t bit = UINT64_C(1) << search->count;
+	note(search->first, pattern.data[0], bit);
+	if (pattern.length > 1 && pattern.data[1] != '*')
+		note(search->second, pattern.data[1], bit);
+	else
+		search->any_second |= bit;
 	search->pattern[search->count] = pattern;
 	search->side[search->count++] = side;
 }
@@ -71,9 +86,14 @@ static void add(struct search *search, const struct conf_side *side, const char 
 static const struct conf_side *run(const struct search *search, struct str body)
 {
 	uint32_t first = search->count;
+	const unsigned char *bytes = (const unsigned char *)body.data;
 
 	for (size_t at = 0; at < body.length && first > 0; at++) {
-		uint64_t may = search->begins[lower(body.data[at])];
+		uint64_t may = search->first[bytes[at]];
+		if (!may)
+			continue;
+		uint64_t next = at + 1 < body.length ? search->second[bytes[at + 1]] : 0;
+		may &= next | search->any_second;
 		for (; may; may &= may - 1) {
 			uint32_t i = (uint32_t)__builtin_ctzll(may);
 			if (i >= first)
