@@ -276,6 +276,5 @@ void api_on_step(struct api *api, int64_t us)
 
 const char *api_id(const struct api *api, char out[API_ID_BYTES], uint64_t sequence)
 {
-	snprintf(out, API_ID_BYTES, "%s-%llu", api->options.boot_id, (unsigned long long)sequence);
-	return out;
+	return str_put_numbered(out, API_ID_BYTES, api->options.boot_id, sequence);
 }

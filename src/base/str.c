@@ -1,6 +1,7 @@
 #include "base/str.h"
 
 #include <limits.h>
+#include <assert.h>
 #include <string.h>
 
 static char lower(char c)
@@ -74,6 +75,29 @@ bool str_to_u64(struct str a, uint64_t *out)
 	}
 	*out = value;
 	return true;
+}
+
+char *str_put_u64(char *out, uint64_t value)
+{
+	size_t length = 1;
+
+	for (uint64_t rest = value / 10; rest; rest /= 10)
+		length++;
+	out[length] = '\0';
+	for (size_t i = length; i-- > 0; value /= 10)
+		out[i] = (char)('0' + value % 10);
+	return out + length;
+}
+
+const char *str_put_numbered(char *out, size_t out_bytes, const char *lead, uint64_t number)
+{
+	size_t length = strlen(lead);
+
+	assert(length + 1 + STR_U64_BYTES <= out_bytes);
+	memcpy(out, lead, length);
+	out[length] = '-';
+	str_put_u64(out + length + 1, number);
+	return out;
 }
 
 uint64_t str_hash(struct str a)

@@ -71,6 +71,12 @@ bool str_cut_port(struct str authority, struct str *name, struct str *port);
 /* A whole decimal number without sign, nothing before or after. False leaves `*out`. */
 bool str_to_u64(struct str a, uint64_t *out);
 
+/* Its digits and a terminator; returns where that stands. By hand: printf takes ten times as long. */
+enum { STR_U64_BYTES = 21 };
+char *str_put_u64(char *out, uint64_t value);
+/* "<lead>-<number>" of a lead that leaves room for it; returns `out`. */
+const char *str_put_numbered(char *out, size_t out_bytes, const char *lead, uint64_t number);
+
 /* FNV-1a, 64 bits. For tables and stable grouping, never for secrets. */
 uint64_t str_hash(struct str a);
 

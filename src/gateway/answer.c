@@ -11,8 +11,7 @@ enum { EXTRA_MAX = 12 };
 const char *request_id(const struct gateway *gateway, uint64_t sequence,
                        char out[REQUEST_ID_BYTES])
 {
-	snprintf(out, REQUEST_ID_BYTES, "%s-%llu", gateway->boot_id, (unsigned long long)sequence);
-	return out;
+	return str_put_numbered(out, REQUEST_ID_BYTES, gateway->boot_id, sequence);
 }
 
 static bool status_has_no_body(int status)

@@ -259,6 +259,8 @@ static bool came_back(const struct client *client, const struct message *head)
 {
 	char own[64];
 
+	if (!message_header(head, "via").data)
+		return false;
 	snprintf(own, sizeof(own), VIA_FORM, client->gateway->boot_id);
 	return message_header_has(head, "via", str_from(own));
 }

@@ -130,8 +130,8 @@ void relay_drained(struct exchange *exchange)
 
 static void add_ms(struct head_field *field, char text[OWN_VALUE_BYTES], const char *name, int64_t us)
 {
-	snprintf(text, OWN_VALUE_BYTES, "%lld", (long long)(us / US_PER_MS));
-	*field = (struct head_field){ str_from(name), str_from(text) };
+	char *end = str_put_u64(text, us > 0 ? (uint64_t)(us / US_PER_MS) : 0);
+	*field = (struct head_field){ str_from(name), { text, (size_t)(end - text) } };
 }
 
 uint32_t relay_own_fields(const struct exchange *exchange, struct head_field fields[OWN_FIELDS_MAX],

@@ -359,8 +359,10 @@ static void complete_head(struct upstream *upstream, const struct upstream_reque
 	                upstream->method == METHOD_PUT || upstream->method == METHOD_PATCH;
 
 	buf_append_str(&upstream->head, request->head);
-	buf_printf(&upstream->head, "Host: %s\r\n",
-	           upstream->endpoint.authority ? upstream->endpoint.authority : "localhost");
+	buf_append_str(&upstream->head, STR("Host: "));
+	buf_append_str(&upstream->head,
+	               str_from(upstream->endpoint.authority ? upstream->endpoint.authority : "localhost"));
+	buf_append_str(&upstream->head, STR("\r\n"));
 	/* Another server may send it on, to us in the end. */
 	if (upstream->endpoint.authority)
 		buf_printf(&upstream->head, "Via: " VIA_FORM "\r\n", upstream->gateway->boot_id);

@@ -54,7 +54,7 @@ static int drop_flags(struct str name)
 		struct str entry = dropped[i].name, lead = name;
 		if (dropped[i].is_family && lead.length > entry.length)
 			lead.length = entry.length;
-		if (lead.length == entry.length && str_equal_nocase(lead, entry))
+		if (lead.length == entry.length && (lead.data[0] | 0x20) == entry.data[0] && str_equal_nocase(lead, entry))
 			flags |= dropped[i].flags;
 	}
 	return flags;
@@ -73,10 +73,20 @@ static void write_field(struct buf *out, struct str name, struct str value)
 	buf_append_str(out, STR("\r\n"));
 }
 
+static void write_number(struct buf *out, uint64_t number)
+{
+	char *at = buf_reserve(out, STR_U64_BYTES);
+
+	buf_commit(out, (size_t)(str_put_u64(at, number) - at));
+}
+
 static void write_length(struct buf *out, int64_t length)
 {
-	if (length >= 0)
-		buf_printf(out, "Content-Length: %lld\r\n", (long long)length);
+	if (length >= 0) {
+		buf_append_str(out, STR("Content-Length: "));
+		write_number(out, (uint64_t)length);
+		buf_append_str(out, STR("\r\n"));
+	}
 	if (length == LENGTH_CHUNKED)
 		buf_append_str(out, STR("Transfer-Encoding: chunked\r\n"));
 }
@@ -151,7 +161,9 @@ void head_write_response(struct buf *out, const struct message *response,
 	struct str reason = response->reason;
 	if (reason.length == 0)
 		reason = str_from(status_reason(response->status));
-	buf_printf(out, "HTTP/1.1 %d ", response->status);
+	buf_append_str(out, STR("HTTP/1.1 "));
+	write_number(out, (uint64_t)response->status);
+	buf_append_char(out, ' ');
 	buf_append_str(out, reason);
 	buf_append_str(out, STR("\r\n"));
 	if (response->upgrade)

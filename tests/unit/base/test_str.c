@@ -20,6 +20,13 @@ static void numbers_are_whole_and_bounded(void **state)
 	uint64_t value = 7;
 	(void)state;
 
+	static const uint64_t numbers[] = { 0, 9, 10, 99, 100, 1234567890, UINT64_MAX };
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		char text[STR_U64_BYTES];
+		char *end = str_put_u64(text, numbers[i]);
+		assert_true(*end == '\0' && str_to_u64((struct str){ text, (size_t)(end - text) }, &value));
+		assert_true(value == numbers[i]);
+	}
 	assert_true(str_to_u64(STR("18446744073709551615"), &value));
 	assert_true(value == UINT64_MAX);
 	assert_false(str_to_u64(STR("18446744073709551616"), &value));
