@@ -183,7 +183,7 @@ def meanwhile(daemon, models, builder, make_config):
 
 
 def tell_needs(daemon, models, make_config):
-    chapter("What each takes, told from its file before any is loaded")
+    chapter("What each takes at most, with its whole context, told from its file before any is loaded")
     rows = {row["name"]: row for row in daemon.get("/api/v1/models")["models"]}
     needs = {name: max(row["estimate_bytes"], row["peak_bytes"]) for name, row in rows.items()}
     if not all(needs.values()):

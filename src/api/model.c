@@ -29,6 +29,17 @@ static const char *estimate_origin(const struct api *api, const struct model_vie
 	return declared ? "declared" : estimate ? estimate_source_name(estimate->source) : "none";
 }
 
+/* What the model's file alone says that it takes, loaded and idle; 0 = it says nothing. */
+static int64_t formula_bytes(const struct api *api, uint32_t index)
+{
+	const struct conf_model *conf = api_conf_model(api, index);
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
+
+	if (!estimate || (conf && conf->footprint_bytes > 0))
+		return 0;
+	return estimate->formula_bytes ? estimate->formula_bytes : estimate->base_bytes;
+}
+
 /* Without a plan: whether a load would be admitted, by the numbers alone. */
 static enum fits rough_fit(const struct api *api, const struct model_view *model)
 {
@@ -257,6 +268,8 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
 	json_object_set_new(json, "estimate_source", json_string(estimate_origin(api, model, index)));
 	json_object_set_new(json, "base_bytes", json_integer(model->base_bytes));
+	int64_t formula = formula_bytes(api, index);
+	json_object_set_new(json, "formula_base_bytes", formula ? json_integer(formula) : json_null());
 	json_object_set_new(json, "per_request_bytes", json_integer(amount_total(&spec->per_request)));
 	json_object_set_new(json, "peak_bytes", json_integer(model->load_peak_bytes));
 	json_object_set_new(json, "loads", json_integer(model->loads));
@@ -311,6 +324,24 @@ static json_t *configuration_json(const struct conf_model *m)
 }
 
 /* Its state in words. */
+/* Where something else is reckoned with than its file says: both, and why. */
+static void estimate_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out)
+{
+	const char *origin = estimate_origin(api, model, index);
+	int64_t formula = formula_bytes(api, index);
+	char reckoned[UNITS_TEXT], said[UNITS_TEXT];
+
+	if (formula == 0 || model->base_bytes == 0 || strcmp(origin, "formula") == 0)
+		return;
+	const char *why = strcmp(origin, "engine") == 0 ? "its engine says"
+	                  : strcmp(origin, "memo") == 0 ? "the same launch took before"
+	                                                : "its loads taught";
+	units_size(reckoned, model->base_bytes);
+	units_size(said, formula);
+	if (strcmp(reckoned, said) != 0)
+		buf_printf(out, "; idle it is reckoned with %s, as %s, where its file alone says %s", reckoned, why, said);
+}
+
 static json_t *state_json(const struct api *api, const struct model_view *model, uint32_t index)
 {
 	struct buf text = BUF_INIT;
@@ -318,6 +349,7 @@ static json_t *state_json(const struct api *api, const struct model_view *model,
 
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
+	estimate_text(api, model, index, &text);
 	api_kv_text(api, model, index, &text);
 	experts_text(api, model, index, &text);
 	api_replaced_text(api, index, &text);

@@ -298,6 +298,7 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 	if (correction->source == CORRECTION_NONE || e->source == ESTIMATE_DECLARED)
 		return;
 	e->source = correction->source == CORRECTION_MEMO ? ESTIMATE_MEMO : ESTIMATE_LEARNED;
+	e->formula_bytes = e->base_bytes;
 	row->corrected_bytes = added;
 	add_corrected(row);
 	if (e->upper_bytes < correction->upper99_bytes)
@@ -309,6 +310,7 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 
 void catalogue_take_word(struct catalogue_row *row, const struct own_word *word)
 {
+	row->estimate.formula_bytes = row->estimate.base_bytes;
 	own_word_use(word, &row->estimate);
 	use_estimate(row, row->spec.context_tokens);
 }
@@ -409,6 +411,7 @@ void catalogue_choose(struct catalogue_row *row, uint32_t step)
 	use_estimate(row, elastic->step[step].context);
 	set_build_key(row);
 	note_formula(row);
+	row->estimate.formula_bytes = row->corrected_bytes ? row->estimate.base_bytes : 0;
 	add_corrected(row);
 	use_estimate(row, elastic->step[step].context);
 	/* What its engine said was said of another context. */

@@ -80,19 +80,40 @@ static void add_part(struct table *table, const char *what, const json_t *part)
 	table_add(table, "%s", what);
 	table_add(table, "%lld", (long long)json_int(part, "loads"));
 	table_add(table, "%.1f %%", 100 * json_real_of(part, "coverage"));
-	table_add(table, "%.2f %%", 100 * json_real_of(part, "error_median"));
-	table_add(table, "%.2f %%", 100 * json_real_of(part, "error_p95"));
+	table_add(table, "%+.2f %%", 100 * json_real_of(part, "off_median"));
+	table_add(table, "%.2f %%", 100 * json_real_of(part, "off_p95"));
 	table_add(table, "%.2f %%", 100 * json_real_of(part, "above_median"));
+}
+
+/* "from 2 h 4 m ago on", or its first load's number where nobody knows when it was. */
+static void name_span(char *out, size_t out_bytes, const json_t *part)
+{
+	char when[JSON_WHEN_BYTES];
+	int64_t at_ms = json_int(part, "at_ms");
+
+	if (at_ms)
+		snprintf(out, out_bytes, "from %s on", json_when(when, at_ms));
+	else
+		snprintf(out, out_bytes, "from %lld", (long long)json_int(part, "first") + 1);
+}
+
+static void name_build(char *out, size_t out_bytes, const json_t *part)
+{
+	const char *name = json_text(part, "name");
+
+	/* One name may be of several builds: other libraries, another device. */
+	snprintf(out, out_bytes, "%s%s%.8s%s", name[0] ? name : "engine ", name[0] ? " (" : "", json_text(part, "build"),
+	         name[0] ? ")" : "");
 }
 
 static void print_calibration(const json_t *json)
 {
-	static const char *const titles[] = { "LOADS", ">NUMBER", ">COVERED", ">ERROR", ">ERROR P95",
+	static const char *const titles[] = { "LOADS", ">NUMBER", ">COVERED", ">OFF", ">OFF P95",
 		                              ">BOUND OVER", NULL };
 	const json_t *spans = json_object_get(json, "over_time"), *builds = json_object_get(json, "builds");
 	struct buf out = BUF_INIT;
 	struct table table;
-	char what[64];
+	char what[192];
 
 	if (json_int(json, "loads") == 0) {
 		printf("no loads were measured yet\n");
@@ -101,12 +122,12 @@ static void print_calibration(const json_t *json)
 	table_begin(&table, titles);
 	for (size_t i = 0; i < json_array_size(spans); i++) {
 		const json_t *part = json_array_get(spans, i);
-		snprintf(what, sizeof(what), "from %lld", (long long)json_int(part, "first") + 1);
+		name_span(what, sizeof(what), part);
 		add_part(&table, what, part);
 	}
 	for (size_t i = 0; i < json_array_size(builds); i++) {
 		const json_t *part = json_array_get(builds, i);
-		snprintf(what, sizeof(what), "engine %.16s", json_text(part, "build"));
+		name_build(what, sizeof(what), part);
 		add_part(&table, what, part);
 	}
 	add_part(&table, "all", json);
@@ -114,8 +135,9 @@ static void print_calibration(const json_t *json)
 	printf("%s", buf_cstr(&out));
 	buf_release(&out);
 	puts("\neach load is judged by what was said before it. COVERED: took no more than the bound.\n"
-	     "ERROR: the best estimate's, of what was taken; too much counts only where all was touched.\n"
-	     "BOUND OVER: so much more than was taken the bound allowed. ERROR and this are medians.");
+	     "OFF: the best estimate over (+) or under (-) what was measured as soon as it was ready;\n"
+	     "engines touch a part of their buffers later, so somewhat over is as it should be.\n"
+	     "BOUND OVER: so much more than was measured the bound allowed. OFF and this are medians.");
 	printf("bounds are stated for %.0f %%; %lld loads were killed for memory\n",
 	       100 * json_real_of(json, "target"), (long long)json_int(json, "killed"));
 }
@@ -134,7 +156,7 @@ static int calibrate_file(const char *path, json_t **out)
 	if (count < 0)
 		return cli_fail(CLI_FAILED, "cotenant lab --help",
 		                "%s:%d: a load is nine fields parted by tabs, sizes in bytes", path, line);
-	calibrate(observations, (uint32_t)count, &calibration);
+	calibrate(observations, NULL, (uint32_t)count, &calibration);
 	free(observations);
 	*out = calibration_json(&calibration);
 	return CLI_DONE;

@@ -44,6 +44,7 @@ static void add_running_row(struct table *table, const json_t *model)
 	table_add_count(table, json_int(model, "queued"));
 	table_add_size(table, json_int(model, "measured_bytes"));
 	table_add_size(table, json_int(model, "estimate_bytes"));
+	table_add(table, "%s", json_text(model, "estimate_source"));
 	table_add_count(table, json_int(model, "context"));
 	table_add_count(table, json_int(model, "cached_tokens"));
 	table_add_count(table, json_int(model, "pid"));
@@ -54,7 +55,7 @@ static void add_running_row(struct table *table, const json_t *model)
 static int run_ps(const struct cli_args *args)
 {
 	static const char *const columns[] = { "MODEL",    "STATE",    ">SLOTS", ">QUEUE",    ">MEASURED",
-		                               ">ESTIMATE", ">CONTEXT", ">TOKENS", ">PID",   "LAST USED", "REASON",
+		                               ">ESTIMATE", "FROM", ">CONTEXT", ">TOKENS", ">PID",   "LAST USED", "REASON",
 		                               NULL };
 	struct table table;
 	json_t *root, *model;
@@ -84,8 +85,10 @@ const struct cli_verb verb_ps = {
 	.operands = "",
 	.summary = "models that are loaded, loading or queued",
 	.help = "Lists the models that are loaded, loading or waited for: what each takes as measured,\n"
-	        "what was estimated, how many requests run and wait.\n\n"
-	        "Examples:\n"
+	        "what was estimated, how many requests run and wait. ESTIMATE is what is reckoned with; FROM\n"
+	        "tells what it stands on: formula (the file's header), engine (its own word), memo (the same\n"
+	        "launch, measured in an earlier life), learned (loads, of it or of others) or declared. show has\n"
+	        "the formula's number beside it.\n\n"	        "Examples:\n"
 	        "  cotenant ps\n"
 	        "  cotenant ps -a --json | jq '.models[] | {name, state}'",
 	.options = ps_options,

@@ -29,12 +29,26 @@ struct kept {
 _Static_assert(sizeof(struct kept) != sizeof(struct learned_row) && sizeof(struct kept) != 96,
                "stored rows are told apart by their size; 96 bytes are what an engine said (shell_asking.c)");
 
-enum { KEPT_VERSION = 1 };
+enum { KEPT_VERSION = 1, NAMES_KEPT = 16, NAME_VERSION = 1 };
+
+/* What a build is called, for people. */
+struct kept_name {
+	uint64_t version;
+	uint64_t build;
+	char name[CALIBRATION_NAME];
+};
+_Static_assert(sizeof(struct kept_name) != sizeof(struct learned_row) && sizeof(struct kept_name) != sizeof(struct kept) &&
+                       sizeof(struct kept_name) != sizeof(struct lengths) && sizeof(struct kept_name) != 96,
+               "as the store tells them apart");
+
+static const uint64_t name_key = UINT64_C(0x6275696c64206e61);
 
 struct learning {
 	struct kept *kept; /* a ring, by sequence */
 	uint64_t next;     /* sequence of the next one */
 	uint64_t life;     /* the first of this life of the daemon */
+	struct kept_name name[NAMES_KEPT]; /* the newest overwrite the oldest */
+	uint32_t next_name;
 	struct corrector *earlier; /* what the loads of earlier lives taught; NULL: there were none */
 };
 
@@ -51,16 +65,63 @@ static void on_kept(void *ctx, const void *row)
 		learning->next = kept.sequence + 1;
 }
 
-/* Those before `end`. */
-static uint32_t in_order(const struct learning *learning, uint64_t end, struct observation **out)
+static struct kept_name *find_name(struct learning *learning, uint64_t build)
+{
+	for (uint32_t i = 0; i < NAMES_KEPT; i++)
+		if (learning->name[i].version == NAME_VERSION && learning->name[i].build == build)
+			return &learning->name[i];
+	return NULL;
+}
+
+static void remember_name(struct learning *learning, const struct kept_name *name)
+{
+	struct kept_name *known = find_name(learning, name->build);
+
+	*(known ? known : &learning->name[learning->next_name++ % NAMES_KEPT]) = *name;
+}
+
+static void on_name(void *ctx, const void *row)
+{
+	struct kept_name name;
+
+	memcpy(&name, row, sizeof(name));
+	name.name[sizeof(name.name) - 1] = '\0';
+	if (name.version == NAME_VERSION)
+		remember_name(ctx, &name);
+}
+
+/* Its kind, and its build as it names it; else where it lies. */
+static void name_build(struct shell *shell, uint32_t model)
+{
+	const struct conf_model *conf = &shell->conf->models[model];
+	struct kept_name name = { .version = NAME_VERSION, .build = shell->catalogue.rows[model].keys.build };
+	struct str build = told_build(supervisor_log(shell->supervisor, conf));
+	const struct kept_name *known = find_name(shell->learning, name.build);
+
+	snprintf(name.name, sizeof(name.name), "%s %.*s%s", conf_engine_name(conf->engine), STR_ARG(build),
+	         build.length == 0 && conf->engine_path ? conf->engine_path : "");
+	if (known && strcmp(known->name, name.name) == 0)
+		return;
+	remember_name(shell->learning, &name);
+	if (shell->store)
+		store_save_learned(shell->store, name.build, name_key, &name, sizeof(name));
+}
+
+/* Those before `end`, and when they were where `at_ms` is not NULL. */
+static uint32_t in_order(const struct learning *learning, uint64_t end, struct observation **out, int64_t *at_ms)
 {
 	uint64_t first = learning->next > KEPT_MOST ? learning->next - KEPT_MOST : 1;
 	struct observation *all = xcalloc(KEPT_MOST, sizeof(*all));
 	uint32_t count = 0;
 
-	for (uint64_t i = first; i < end; i++)
-		if (learning->kept[i % KEPT_MOST].sequence == i)
-			all[count++] = learning->kept[i % KEPT_MOST].observation;
+	for (uint64_t i = first; i < end; i++) {
+		const struct kept *kept = &learning->kept[i % KEPT_MOST];
+		if (kept->sequence != i)
+			continue;
+		if (at_ms)
+			at_ms[count] = kept->at_ms;
+		all[count++] = kept->observation;
+	}
 	*out = all;
 	return count;
 }
@@ -87,7 +148,7 @@ void shell_correct_model(struct shell *shell, uint32_t model)
 static struct corrector *earlier_lives(const struct learning *learning)
 {
 	struct observation *all;
-	uint32_t count = in_order(learning, learning->life, &all);
+	uint32_t count = in_order(learning, learning->life, &all, NULL);
 	struct corrector *corrector = count > 0 ? corrector_new() : NULL;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -105,6 +166,8 @@ void shell_open_learning(struct shell *shell)
 	shell->learning = learning;
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct kept), on_kept, learning);
+	if (shell->store)
+		store_load_learned(shell->store, sizeof(struct kept_name), on_name, learning);
 	learning->life = learning->next;
 	learning->earlier = earlier_lives(learning);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
@@ -153,6 +216,7 @@ void shell_learn_load(struct shell *shell, uint32_t model, int64_t measured_byte
 	if (conf->engine == CONF_ENGINE_LLAMA_SERVER && is_alone(conf))
 		observation.compute_bytes = told_compute_bytes(supervisor_log(shell->supervisor, conf));
 	keep(shell, &observation);
+	name_build(shell, model);
 }
 
 void shell_learn_killed(struct shell *shell, uint32_t model)
@@ -171,8 +235,15 @@ void shell_learn_killed(struct shell *shell, uint32_t model)
 void shell_calibration(const struct shell *shell, struct calibration *out)
 {
 	struct observation *all;
-	uint32_t count = in_order(shell->learning, shell->learning->next, &all);
+	int64_t *at_ms = xcalloc(KEPT_MOST, sizeof(*at_ms));
+	uint32_t count = in_order(shell->learning, shell->learning->next, &all, at_ms);
 
-	calibrate(all, count, out);
+	calibrate(all, at_ms, count, out);
+	for (uint32_t i = 0; i < out->builds; i++) {
+		const struct kept_name *name = find_name(shell->learning, out->build[i].build);
+		if (name)
+			str_copy(out->build_name[i], sizeof(out->build_name[i]), str_from(name->name));
+	}
 	free(all);
+	free(at_ms);
 }

@@ -79,3 +79,23 @@ int64_t told_compute_bytes(struct str log)
 		sum += buffers[i].bytes;
 	return sum;
 }
+
+/* "common_params_print_info: build 11669 (Debian) with GNU 16.2.0 for ..." */
+struct str told_build(struct str log)
+{
+	static const char names[] = "print_info: build ", until[] = " with ";
+	enum { BUILD_MOST = 64 };
+	const char *at = log.length ? memmem(log.data, log.length, names, sizeof(names) - 1) : NULL;
+	struct str none = { "", 0 };
+
+	if (!at)
+		return none;
+	at += sizeof("print_info: ") - 1;
+	struct str rest, line = str_cut((struct str){ at, log.length - (size_t)(at - log.data) }, '\n', &rest);
+	const char *end = memmem(line.data, line.length, until, sizeof(until) - 1);
+	line.length = end ? (size_t)(end - line.data) : line.length;
+	for (size_t i = 0; i < line.length; i++)
+		if (line.data[i] < ' ' || line.data[i] > '~')
+			return none;
+	return line.length <= BUILD_MOST ? line : none;
+}

@@ -18,4 +18,7 @@
  */
 int64_t told_compute_bytes(struct str log);
 
+/* Its build, as it names it: "build 11669 (Debian)"; empty where the log does not tell. */
+struct str told_build(struct str log);
+
 #endif

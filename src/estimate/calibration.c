@@ -8,8 +8,9 @@
 /* One load: what was said before, against what it took. */
 struct judged {
 	uint64_t build;
+	int64_t at_ms;
 	bool covered;
-	double error, above;
+	double error, off, above;
 };
 
 static int ascending(const void *a, const void *b)
@@ -32,24 +33,33 @@ static struct calibration_part part_of(const struct judged *judged, uint32_t fir
 {
 	struct calibration_part out = { .build = build ? *build : 0, .first = first };
 	double *error = xcalloc(count + 1, sizeof(*error)), *above = xcalloc(count + 1, sizeof(*above));
+	double *off = xcalloc(count + 1, sizeof(*off)), *size = xcalloc(count + 1, sizeof(*size));
 
 	for (uint32_t i = first; i < first + count; i++) {
 		if (build && judged[i].build != *build)
 			continue;
+		if (out.loads == 0)
+			out.at_ms = judged[i].at_ms;
 		error[out.loads] = fabs(judged[i].error);
+		off[out.loads] = judged[i].off;
+		size[out.loads] = fabs(judged[i].off);
 		above[out.loads++] = judged[i].above;
 		out.covered += judged[i].covered;
 	}
 	out.error_median = quantile(error, out.loads, 0.5);
 	out.error_p95 = quantile(error, out.loads, 0.95);
 	out.above_median = quantile(above, out.loads, 0.5);
+	out.off_median = quantile(off, out.loads, 0.5);
+	out.off_p95 = quantile(size, out.loads, 0.95);
 	free(error);
 	free(above);
+	free(off);
+	free(size);
 	return out;
 }
 
-static uint32_t judge(const struct observation *observations, uint32_t count, struct judged *out,
-                      uint32_t *killed)
+static uint32_t judge(const struct observation *observations, const int64_t *at_ms, uint32_t count,
+                      struct judged *out, uint32_t *killed)
 {
 	struct corrector *corrector = corrector_new();
 	uint32_t loads = 0;
@@ -67,8 +77,10 @@ static uint32_t judge(const struct observation *observations, uint32_t count, st
 		double least = o->touched ? total : fmax(total, (double)said.best_bytes);
 		out[loads++] = (struct judged){
 			.build = o->keys.build,
+			.at_ms = at_ms ? at_ms[i] : 0,
 			.covered = total <= (double)said.upper_bytes,
 			.error = ((double)said.best_bytes - least) / total,
+			.off = ((double)said.best_bytes - total) / total,
 			.above = ((double)said.upper_bytes - total) / total,
 		};
 	}
@@ -89,12 +101,12 @@ static void find_builds(const struct judged *judged, uint32_t loads, struct cali
 	}
 }
 
-void calibrate(const struct observation *observations, uint32_t count, struct calibration *out)
+void calibrate(const struct observation *observations, const int64_t *at_ms, uint32_t count, struct calibration *out)
 {
 	struct judged *judged = xcalloc(count + 1, sizeof(*judged));
 
 	*out = (struct calibration){ 0 };
-	uint32_t loads = judge(observations, count, judged, &out->killed);
+	uint32_t loads = judge(observations, at_ms, count, judged, &out->killed);
 	out->all = part_of(judged, 0, loads, NULL);
 	uint32_t length = (loads + CALIBRATION_SPANS - 1) / CALIBRATION_SPANS;
 	for (uint32_t first = 0; first < loads; first += length)

@@ -11,16 +11,21 @@
  * A fresh corrector meets the observations in their order; each is judged by what
  * the corrector had said of it before it learned from it.
  */
-enum { CALIBRATION_SPANS = 10, CALIBRATION_BUILDS = 8 };
+enum { CALIBRATION_SPANS = 10, CALIBRATION_BUILDS = 8, CALIBRATION_NAME = 128 };
 
 /* Some loads in a row, or those of one build. Killed loads, which have no size, are left out. */
 struct calibration_part {
 	uint64_t build;        /* of a build's part */
 	uint32_t first;        /* its first load's place in the stream */
+	int64_t at_ms;         /* when that was, Unix time; 0 = not known */
 	uint32_t loads;
 	uint32_t covered;      /* took no more than the bound at 95 % */
-	double error_median;   /* of the best estimate, as a part of the whole */
+	/* Of the best estimate, as a part of the whole. Too much is none where not all was touched yet. */
+	double error_median;
 	double error_p95;
+	/* The best estimate against what was measured, whatever was touched: more than 0 = it said too much. */
+	double off_median;
+	double off_p95;        /* of its size */
 	double above_median;   /* the bound over what it took, likewise */
 };
 
@@ -31,8 +36,10 @@ struct calibration {
 	uint32_t spans;
 	struct calibration_part build[CALIBRATION_BUILDS]; /* the first ones that were seen */
 	uint32_t builds;
+	char build_name[CALIBRATION_BUILDS][CALIBRATION_NAME]; /* for people; "" = not known */
 };
 
-void calibrate(const struct observation *observations, uint32_t count, struct calibration *out);
+/* `at_ms`: of each, Unix time; NULL: not known. Builds have no names yet. */
+void calibrate(const struct observation *observations, const int64_t *at_ms, uint32_t count, struct calibration *out);
 
 #endif

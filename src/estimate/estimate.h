@@ -122,6 +122,7 @@ struct estimate {
 	struct picture_cost picture; /* of an image model; per_request_bytes is that of its usual picture */
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
+	int64_t formula_bytes;    /* base as the formulas have it, whatever corrected it since; 0 = nothing did */
 	int64_t ubatch;           /* the physical batch chosen so that it fits; 0 = the engine's own */
 	int64_t host_layers;      /* kept off the device so that it fits, the output counted as one; 0 = none */
 	bool plain_weights;       /* no matrix may be rewritten for the processor */

@@ -267,6 +267,14 @@ def test_what_loads_taught_corrects_estimates_after_a_restart(start):
     after = ask(again, "GET", "/api/v1/models/a").json
     assert after["estimate_source"] == "memo"
     assert abs(after["estimate_bytes"] - before["estimate_bytes"]) < 0.15 * before["estimate_bytes"]
+    # What the file alone says stays told beside it.
+    assert after["formula_base_bytes"] == before["formula_base_bytes"] == before["estimate"]["base_bytes"]
+    if abs(after["base_bytes"] - after["formula_base_bytes"]) > MIB:
+        assert "as the same launch took before, where its file alone says" in after["text"]
+    assert "its file alone says" not in before["text"]
+    told = ask(again, "GET", "/api/v1/calibration").json
+    assert told["builds"][0]["name"].startswith("llama-server build ")
+    assert told["over_time"][0]["at_ms"] > 1.7e12 and -0.5 < told["off_median"] < 0.5
 
 
 def test_history_survives_a_restart(start):

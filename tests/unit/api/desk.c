@@ -176,7 +176,7 @@ static const struct conf *get_conf(void *ctx)
 static void get_calibration(void *ctx, struct calibration *out)
 {
 	(void)ctx;
-	calibrate(NULL, 0, out);
+	calibrate(NULL, NULL, 0, out);
 }
 
 static const struct topology *get_topology(void *ctx)

@@ -70,6 +70,30 @@ static void ps_has_every_field_that_programs_rely_on(void **state)
 	json_decref(root);
 }
 
+/* Where the daemon reckons with another number than the formulas', both are told, and why. */
+static void what_a_number_stands_on_is_told(void **state)
+{
+	struct desk *desk = *state;
+
+	desk->estimate.base_bytes = 5 * GIB;
+	desk_ask(desk, "GET", "/api/v1/models/chat", NULL);
+	json_t *json = desk_json(desk);
+	assert_string_equal(text_of(json, "estimate_source"), "formula");
+	assert_int_equal(int_of(json, "formula_base_bytes"), 5 * GIB);
+	assert_null(strstr(text_of(json, "text"), "reckoned"));
+	json_decref(json);
+
+	desk->estimate.source = ESTIMATE_MEMO;
+	desk->estimate.formula_bytes = 5 * GIB;
+	desk->estimate.base_bytes = 4 * GIB;
+	desk_ask(desk, "GET", "/api/v1/models/chat", NULL);
+	json = desk_json(desk);
+	assert_int_equal(int_of(json, "formula_base_bytes"), 5 * GIB);
+	assert_non_null(strstr(text_of(json, "text"), "; idle it is reckoned with 4.00 GiB, as the same launch took before, "
+	                                              "where its file alone says 5.00 GiB"));
+	json_decref(json);
+}
+
 /* What lies in memory of the file whose experts are mapped, as measured, beside what was declared. */
 static void mapped_experts_are_measured(void **state)
 {
@@ -614,6 +638,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_DESK(ps_has_every_field_that_programs_rely_on),
+		ON_A_DESK(what_a_number_stands_on_is_told),
 		ON_A_DESK(mapped_experts_are_measured),
 		ON_A_DESK(memory_adds_up),
 		ON_A_DESK(a_plan_names_who_goes_and_loads_nothing),

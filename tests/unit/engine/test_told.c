@@ -26,11 +26,29 @@ static void nonsense_is_left_out(void **state)
 	assert_int_equal(told("CPU compute buffer size = -5 MiB\nCPU compute buffer size = 5 GiB\n"), 0);
 }
 
+static bool names(const char *log, const char *build)
+{
+	return str_is(told_build(str_from(log)), build);
+}
+
+static void a_build_is_named_as_it_names_itself(void **state)
+{
+	(void)state;
+	assert_true(names("0.00.010 I load_backend: loaded\n0.00.011 I cmn  common_param: common_params_print_info: build 11669 (Debian) "
+	                  "with GNU 16.2.0 for Linux x86_64\n0.00.012 I x\n", "build 11669 (Debian)"));
+	assert_true(names("x print_info: build 7", "build 7"));
+	assert_true(names("", ""));
+	assert_true(names("print_info: file format = GGUF V3\n", ""));
+	assert_true(names("print_info: build \x1b[31m7 with\n", ""));
+	assert_true(names("print_info: build 1234567890123456789012345678901234567890123456789012345678901234567890\n", ""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_of_each_device_counts),
 		cmocka_unit_test(nonsense_is_left_out),
+		cmocka_unit_test(a_build_is_named_as_it_names_itself),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

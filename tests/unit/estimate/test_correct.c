@@ -129,7 +129,7 @@ static void bounds_hold_as_often_as_stated(void **state)
 		stream[i].total_bytes = formula.fixed_bytes + compute +
 		                        (int64_t)((-40 + 12 * (dice() + dice() - 1)) * (double)MIB);
 	}
-	calibrate(stream, LOADS, &out);
+	calibrate(stream, NULL, LOADS, &out);
 	assert_int_equal(out.all.loads, LOADS);
 	assert_int_equal(out.builds, 2);
 	assert_in_range((uint64_t)out.all.covered * 1000 / LOADS, 930, 970);
@@ -137,15 +137,40 @@ static void bounds_hold_as_often_as_stated(void **state)
 	assert_true(out.all.error_median < 0.002);
 	/* What is kept is all there is: the same stream again says the same. */
 	struct calibration again;
-	calibrate(stream, LOADS, &again);
+	calibrate(stream, NULL, LOADS, &again);
 	assert_memory_equal(&out, &again, sizeof(out));
 	free(stream);
+}
+
+/* What is not touched yet is no error of the estimate, and is told all the same: with its sign, and when. */
+static void too_much_is_told_with_its_sign(void **state)
+{
+	struct observation stream[3];
+	const int64_t at_ms[] = { 1000, 2000, 3000 };
+	struct calibration out;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		stream[i] = load_of(1, (uint64_t)i, 1, 0, 0);
+		stream[i].total_bytes = (formula.fixed_bytes + formula.compute_bytes) / 10 * 8;
+		stream[i].touched = false;
+	}
+	calibrate(stream, at_ms, 1, &out);
+	assert_true(out.all.error_median == 0);
+	assert_true(out.all.off_median > 0.24 && out.all.off_median < 0.26 && out.all.off_p95 == out.all.off_median);
+	assert_int_equal(out.all.at_ms, 1000);
+	calibrate(stream, at_ms, 3, &out);
+	assert_int_equal(out.span[2].at_ms, 3000);
+	stream[0].total_bytes = (formula.fixed_bytes + formula.compute_bytes) * 2;
+	calibrate(stream, NULL, 1, &out);
+	assert_true(out.all.off_median < -0.49 && out.all.off_p95 > 0.49 && out.all.error_median > 0.49);
+	assert_int_equal(out.all.at_ms, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_observed_changes_nothing),
+		cmocka_unit_test(too_much_is_told_with_its_sign),
 		cmocka_unit_test(the_same_launch_takes_the_same),
 		cmocka_unit_test(a_new_engine_begins_with_a_tenth),
 		cmocka_unit_test(a_killed_load_takes_more_than_it_had),
