@@ -191,7 +191,7 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 	const struct topology *t = in->topology;
 	json_t *warnings = json_array();
 
-	if (in->baseline_bytes < 0)
+	if (in->baseline_bytes < 0 && t->pools > 0)
 		warn(warnings, "baseline_from_one_reading",
 		     "the system's baseline is taken from this one reading; a running daemon "
 		     "learns it over time");
@@ -204,7 +204,7 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");
 	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity
-	                   : t->allocatable_cpu_bytes == 0)
+	                   : t->pools > 0 && t->allocatable_cpu_bytes == 0)
 		warn(warnings, "over_capacity",
 		     "what is in use or claimed leaves nothing of the capacity: nothing more can "
 		     "be loaded");
@@ -213,6 +213,21 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 		     "more than a twentieth of the memory's size is swapped out: models will be "
 		     "slow");
 	return warnings;
+}
+
+json_t *inputs_json(const struct inputs *inputs)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < inputs->count; i++) {
+		const struct input *input = &inputs->list[i];
+		json_t *row = json_pack("{s:o, s:s}", "name", json_lossy(str_from(input->name)), "state",
+		                        input_state_name(input->state));
+		if (input_is_degraded(input))
+			json_object_set_new(row, "effect", json_string(input->effect));
+		json_array_append_new(array, row);
+	}
+	return array;
 }
 
 json_t *memory_json(const struct memory_input *in)
@@ -231,5 +246,6 @@ json_t *memory_json(const struct memory_input *in)
 	json_object_set_new(json, "owners", memory_owners_json(in, ram.baseline));
 	json_object_set_new(json, "runtimes", runtimes_json(in, &ram));
 	json_object_set_new(json, "warnings", warnings_json(in, &ram));
+	json_object_set_new(json, "inputs", inputs_json(&in->topology->inputs));
 	return json;
 }

@@ -29,6 +29,9 @@ struct memory_input {
 /* A new reference. */
 json_t *memory_json(const struct memory_input *input);
 
+/* [{"name", "state", "effect" where it is no use}]: a new reference. */
+json_t *inputs_json(const struct inputs *inputs);
+
 /* memory_owners.c: the owners alone; `baseline_bytes` is decided. For memory_json(). */
 json_t *memory_owners_json(const struct memory_input *input, int64_t baseline_bytes);
 

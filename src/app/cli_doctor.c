@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/memory.h"
 #include "api/value.h"
 #include "app/cli.h"
 #include "app/cli_json.h"
@@ -132,18 +133,21 @@ static json_t *judge_models(const struct cli_args *args, const struct topology *
 }
 
 static int examine(const struct cli_args *args, const char *root, const char *record, struct findings *findings,
-                   const char **topology_is, json_t **advice)
+                   const char **topology_is, json_t **advice, json_t **inputs)
 {
 	struct topology *topology = xcalloc(1, sizeof(*topology));
 	struct programs *programs = xcalloc(1, sizeof(*programs));
 	struct err err;
 	int code = topology_find(root, topology, &err);
 
-	if (code == 0) {
+	if (code == 0 || topology_has_proc(root)) {
+		code = 0;
 		programs_read(root, topology, NULL, programs);
 		doctor_examine(root, topology, programs, findings);
-		*advice = judge_models(args, topology, findings);
+		if (topology->pools > 0)
+			*advice = judge_models(args, topology, findings);
 		*topology_is = topology_name(topology->kind);
+		*inputs = inputs_json(&topology->inputs);
 		if (record)
 			code = recording_save(record, topology, &err);
 	}
@@ -157,7 +161,7 @@ static int run_doctor(const struct cli_args *args)
 	const struct cli_value *root = cli_value(args, "root"), *record = cli_value(args, "record");
 	struct findings *findings = xcalloc(1, sizeof(*findings));
 	const char *topology = "";
-	json_t *advice = NULL;
+	json_t *advice = NULL, *inputs = NULL;
 
 	if (root->given && record->given) {
 		free(findings);
@@ -165,15 +169,16 @@ static int run_doctor(const struct cli_args *args)
 		                "--root reads a recording, --record makes one");
 	}
 	int code = examine(args, root->given ? root->text : "", record->given ? record->text : NULL, findings,
-	                   &topology, &advice);
+	                   &topology, &advice, &inputs);
 	if (code == CLI_DONE && args->json) {
-		json_print(json_pack("{s:s, s:o, s:o}", "topology", topology, "checks", findings_json(findings),
-		                     "quantisation", advice ? json_incref(advice) : json_array()));
+		json_print(json_pack("{s:s, s:o, s:O, s:o}", "topology", topology, "checks", findings_json(findings),
+		                     "inputs", inputs, "quantisation", advice ? json_incref(advice) : json_array()));
 	} else if (code == CLI_DONE) {
 		print_findings(findings);
 		print_advice(advice, doctor_quants_fit(findings));
 	}
 	json_decref(advice);
+	json_decref(inputs);
 	if (code == CLI_DONE && record->given && !args->json) {
 		printf("\nsaved to ");
 		cli_put(record->text);

@@ -28,7 +28,9 @@ static int read_machine(const char *root, json_t **out)
 	struct err err;
 	int code = topology_find(root, topology, &err);
 
-	if (code == 0) {
+	/* Without even the machine's counters it is said what is not known. */
+	if (code == 0 || topology_has_proc(root)) {
+		code = 0;
 		programs_read(root, topology, NULL, programs);
 		*out = memory_json(&(struct memory_input){ .topology = topology,
 		                                           .programs = programs,

@@ -227,7 +227,7 @@ static void look(struct remedy *remedy)
 		.available = m.available,
 		.cached = meminfo_lru_file(&m),
 		.kept = m.gpu_reclaim > 0 ? m.gpu_reclaim : 0,
-		.large = zones_free_2m_bytes(remedy->root, machine_page_bytes(remedy->root), NULL),
+		.large = zones_free_2m_bytes(remedy->root, machine_page_bytes(remedy->root), NULL, NULL),
 	};
 }
 

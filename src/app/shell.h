@@ -149,6 +149,7 @@ struct shell {
 	int64_t baseline_bytes; /* what it says: of the foreign use, the system's own */
 	int64_t reserve_bytes;
 	bool sample_failing;
+	struct inputs told_inputs; /* shell_inputs.c */
 	struct danger_watch danger;
 	bool on_battery;
 	int64_t asleep_us; /* all that the machine has slept, as far as it was noticed */
@@ -331,6 +332,9 @@ void shell_kept_end(struct instance_row *row);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);
+
+/* shell_inputs.c: into the log, what of them is no use any more, or again. */
+void shell_tell_inputs(struct shell *shell, const struct inputs *inputs);
 
 /* shell_baseline.c: from the first reading and what was kept; from each sample on. */
 void shell_open_baseline(struct shell *shell);

@@ -129,7 +129,8 @@ static int read_machine(struct shell *shell, struct err *err)
 	struct view_spec group;
 	shell->room_facts.group_bytes = INT64_MAX;
 	if (shell_cgroup_cap(shell, &shell->sample, &group))
-		shell->room_facts.group_bytes = group.cap_bytes - group.foreign_bytes;
+		shell->room_facts.group_bytes = group.cap_bytes - (shell->sample.cgroup_use_unknown ? 0 : group.foreign_bytes);
+	shell_tell_inputs(shell, &shell->topology.inputs);
 	return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "probe/inputs.h"
+
 /*
  * calls - what the machine tells by a call and not by a file: DRM and KFD
  * ioctls, NVML. In a recorded tree the answers stand in calls.json.
@@ -69,7 +71,7 @@ struct calls {
 	uint32_t regions;
 	struct calls_heap heap[CALLS_HEAPS_MAX];
 	uint32_t heaps;
-	bool damaged; /* calls.json is there and cannot be read */
+	enum input_state recorded; /* how calls.json was */
 };
 
 /* One process more that uses the device; told of twice, the larger counts. */

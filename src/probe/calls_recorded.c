@@ -198,7 +198,7 @@ void calls_recorded(const char *root, struct calls *calls)
 	json_t *json = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
 
 	calls_clear(calls);
-	calls->damaged = length > 0 && !json_is_object(json);
+	calls->recorded = input_state_of(length, length > 0 ? (size_t)length : 0, json_is_object(json));
 	take_all(json, calls);
 	json_decref(json);
 	free(text);

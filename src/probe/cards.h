@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "probe/inputs.h"
+
 /*
  * cards - the graphics devices as sysfs shows them.
  *
@@ -41,10 +43,10 @@ struct cards {
 	bool has_kfd;
 };
 
-/* By name; devices that only show a picture (virtual, BMC) are CARD_OTHER. */
-void cards_find(const char *root, struct cards *out);
+/* By name; devices that only show a picture (virtual, BMC) are CARD_OTHER. `inputs` may be NULL. */
+void cards_find(const char *root, struct cards *out, struct inputs *inputs);
 
-/* What is used now. */
-void cards_read_use(const char *root, struct cards *cards);
+/* What is used now. `inputs` may be NULL. */
+void cards_read_use(const char *root, struct cards *cards, struct inputs *inputs);
 
 #endif

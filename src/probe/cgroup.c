@@ -22,9 +22,9 @@ static struct str next_field(struct str *line)
 
 /*
  * mountinfo: id parent major:minor root mount-point options [tags] - type source super-options.
- * Escapes (\040) are not undone: no one mounts cgroups under a path with blanks.
+ * Escapes (\040) are not undone: no one mounts cgroups under a path with blanks. False for other lines.
  */
-static void note_mount(struct str line, struct cgroup_mounts *mounts)
+static bool note_mount(struct str line, struct cgroup_mounts *mounts)
 {
 	struct str root = { 0 }, point = { 0 }, type, options;
 
@@ -35,8 +35,10 @@ static void note_mount(struct str line, struct cgroup_mounts *mounts)
 		if (i == 4)
 			point = field;
 	}
-	for (int i = 0; i < 32 && !str_starts(line, "- "); i++)
+	for (int i = 0; i < 32 && line.length && !str_starts(line, "- "); i++)
 		next_field(&line);
+	if (!str_starts(line, "- ") || !str_starts(point, "/"))
+		return false;
 	next_field(&line);
 	type = next_field(&line);
 	next_field(&line);
@@ -46,14 +48,15 @@ static void note_mount(struct str line, struct cgroup_mounts *mounts)
 		str_copy(mounts->v2_root, sizeof mounts->v2_root, root);
 	}
 	if (!str_is(type, "cgroup") || mounts->v1_memory[0])
-		return;
+		return true;
 	for (struct str rest = options; rest.data && rest.length;) {
 		if (!str_is(str_cut(rest, ',', &rest), "memory"))
 			continue;
 		str_copy(mounts->v1_memory, sizeof mounts->v1_memory, point);
 		str_copy(mounts->v1_root, sizeof mounts->v1_root, root);
-		return;
+		return true;
 	}
+	return true;
 }
 
 static bool is_there(const char *root, const char *name)
@@ -62,24 +65,36 @@ static bool is_there(const char *root, const char *name)
 	return lines_read_all(root, name, text, sizeof text) >= 0;
 }
 
+/* The places everyone uses. */
+static void guess_mounts(const char *root, struct cgroup_mounts *mounts)
+{
+	bool v1 = is_there(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+
+	if (v1)
+		snprintf(mounts->v1_memory, sizeof mounts->v1_memory, "/sys/fs/cgroup/memory");
+	if (is_there(root, "/sys/fs/cgroup/cgroup.controllers"))
+		snprintf(mounts->v2, sizeof mounts->v2, "/sys/fs/cgroup");
+	else if (v1 && is_there(root, "/sys/fs/cgroup/unified/cgroup.controllers"))
+		snprintf(mounts->v2, sizeof mounts->v2, "/sys/fs/cgroup/unified");
+}
+
 void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts)
 {
 	struct lines lines;
 	struct str line;
+	bool any = false;
 
 	mounts->v2[0] = mounts->v1_memory[0] = '\0';
 	mounts->v2_root[0] = mounts->v1_root[0] = '\0';
-	if (lines_open(&lines, root, "/proc/self/mountinfo") == 0) {
-		while (lines_next(&lines, &line))
-			note_mount(line, mounts);
-		lines_close(&lines);
-		return;
+	int code = lines_open(&lines, root, "/proc/self/mountinfo");
+	while (code == 0 && lines_next(&lines, &line)) {
+		any = note_mount(line, mounts) || any;
 	}
-	/* A recording without it: the places everyone uses. */
-	if (is_there(root, "/sys/fs/cgroup/cgroup.controllers"))
-		snprintf(mounts->v2, sizeof mounts->v2, "/sys/fs/cgroup");
-	if (is_there(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-		snprintf(mounts->v1_memory, sizeof mounts->v1_memory, "/sys/fs/cgroup/memory");
+	mounts->mountinfo = input_state_of(code, code == 0 ? lines.total : 0, any);
+	if (code == 0)
+		lines_close(&lines);
+	if (mounts->mountinfo != INPUT_OK)
+		guess_mounts(root, mounts);
 }
 
 static bool lists_memory(struct str controllers)
@@ -90,27 +105,29 @@ static bool lists_memory(struct str controllers)
 	return false;
 }
 
-/* Our own path in each hierarchy, out of "5:memory:/a/b" and "0::/c". */
-static void own_paths(const char *root, char v2[PATH_MAX], char v1[PATH_MAX])
+/* Our own path in each hierarchy, out of "5:memory:/a/b" and "0::/c"; "" where it is not told. */
+static enum input_state own_paths(const char *root, char v2[PATH_MAX], char v1[PATH_MAX])
 {
 	struct lines lines;
 	struct str line;
 
 	v2[0] = v1[0] = '\0';
-	if (lines_open(&lines, root, "/proc/self/cgroup") < 0)
-		return;
-	while (lines_next(&lines, &line)) {
+	int code = lines_open(&lines, root, "/proc/self/cgroup");
+	while (code == 0 && lines_next(&lines, &line)) {
 		struct str rest;
 		struct str number = str_cut(line, ':', &rest);
 		struct str controllers = str_cut(rest, ':', &rest);
-		if (!rest.data)
+		if (!rest.data || !str_starts(rest, "/"))
 			continue;
 		if (str_is(number, "0") && controllers.length == 0)
 			str_copy(v2, PATH_MAX, rest);
 		else if (lists_memory(controllers))
 			str_copy(v1, PATH_MAX, rest);
 	}
-	lines_close(&lines);
+	size_t bytes = code == 0 ? lines.total : 0;
+	if (code == 0)
+		lines_close(&lines);
+	return input_state_of(code, bytes, v2[0] || v1[0]);
 }
 
 /*
@@ -130,44 +147,49 @@ static const char *below_mount(const char *path, const char *mounted)
 	return path + length;
 }
 
-static int64_t read_number(const char *root, const char *group, const char *file, int64_t fallback)
+static enum input_state read_value(const char *root, const char *group, const char *file, int64_t *value)
 {
 	char name[PATH_MAX];
-	char text[64];
-	int64_t value;
 	int length = snprintf(name, sizeof name, "%s/%s", group, file);
 
 	if (length < 0 || (size_t)length >= sizeof name)
-		return fallback;
-	if (lines_read_once(root, name, text, sizeof text) <= 0)
-		return fallback;
-	return lines_number(str_from(text), &value, NULL) ? value : fallback; /* "max" is no number */
+		return INPUT_UNREADABLE;
+	return input_number(root, name, "max", value);
 }
 
-/* "key number" */
-static void take_number(struct str line, const char *key, int64_t *value)
-{
-	size_t length = strlen(key);
+/* The numbers behind keys in a file of lines "key number"; what has no line is left as it is. */
+struct keyed {
+	const char *key;
+	int64_t *value;
+};
 
-	if (str_starts(line, key) && line.length > length && line.data[length] == ' ')
-		lines_number((struct str){ line.data + length, line.length - length }, value, NULL);
-}
-
-/* The number behind `key` in a file of lines "key number". */
-static int64_t read_keyed(const char *root, const char *group, const char *file, const char *key,
-                          int64_t fallback)
+/* Of what was opened with `code`; closes it. */
+static enum input_state take_keyed(int code, struct lines *lines, const struct keyed *wanted, size_t count)
 {
-	struct lines lines;
 	struct str line;
+	bool any = false;
+
+	while (code == 0 && lines_next(lines, &line)) {
+		struct str rest, key = str_cut(line, ' ', &rest);
+		for (size_t i = 0; i < count; i++)
+			if (str_is(key, wanted[i].key))
+				any = (rest.data && lines_number(rest, wanted[i].value, NULL)) || any;
+	}
+	enum input_state state = input_state_of(code, code == 0 ? lines->total : 0, any);
+	if (code == 0)
+		lines_close(lines);
+	return state;
+}
+
+static int64_t read_count(const char *root, const char *group, const char *file, const char *key, int64_t fallback)
+{
 	char name[PATH_MAX];
+	struct lines lines;
 	int64_t value = fallback;
 	int length = snprintf(name, sizeof name, "%s/%s", group, file);
 
-	if (length < 0 || (size_t)length >= sizeof name || lines_open(&lines, root, name) < 0)
-		return fallback;
-	while (lines_next(&lines, &line))
-		take_number(line, key, &value);
-	lines_close(&lines);
+	if (length >= 0 && (size_t)length < sizeof name)
+		take_keyed(lines_open(&lines, root, name), &lines, &(struct keyed){ key, &value }, 1);
 	return value;
 }
 
@@ -213,17 +235,42 @@ struct limit_search {
 	struct cgroup_limits *out;
 };
 
+static void note_file(struct inputs *inputs, const char *group, const char *file, enum input_state state,
+                      const char *effect)
+{
+	char name[PATH_MAX];
+	int length = snprintf(name, sizeof name, "%s/%s", group, file);
+
+	if (length >= 0 && (size_t)length < sizeof name)
+		inputs_note(inputs, name, state, true, effect);
+}
+
+/* What the group may have: INT64_MAX where nothing bounds it, or nobody knows what. */
+static int64_t limit_of(const struct limit_search *search, const char *group)
+{
+	static const char effect[] = "the limit of this control group is not known, and counts as none";
+	const struct hierarchy *files = search->is_v2 ? &version_2 : &version_1;
+	int64_t limit = INT64_MAX, softer = INT64_MAX, used;
+	enum input_state state = read_value(search->root, group, files->limit, &limit);
+
+	/* The first of all groups has neither, nor has one whose memory nobody counts. */
+	if (state == INPUT_MISSING && read_value(search->root, group, files->usage, &used) == INPUT_MISSING)
+		return INT64_MAX;
+	note_file(&search->out->inputs, group, files->limit, state, effect);
+	if (!files->softer)
+		return limit;
+	state = read_value(search->root, group, files->softer, &softer);
+	if (state != INPUT_MISSING)
+		note_file(&search->out->inputs, group, files->softer, state, effect);
+	return softer < limit ? softer : limit;
+}
+
 static void look_for_limit(void *ctx, const char *group)
 {
 	const struct limit_search *search = ctx;
-	const struct hierarchy *files = search->is_v2 ? &version_2 : &version_1;
 	struct cgroup_limits *out = search->out;
+	int64_t limit = limit_of(search, group);
 
-	int64_t limit = read_number(search->root, group, files->limit, INT64_MAX);
-	if (files->softer) {
-		int64_t softer = read_number(search->root, group, files->softer, INT64_MAX);
-		limit = softer < limit ? softer : limit;
-	}
 	/* cgroup1 writes "none" as the largest whole page; no limit over the machine binds. */
 	if (limit >= search->total_bytes || out->count == CGROUP_LIMITS_MAX)
 		return;
@@ -235,14 +282,38 @@ static void look_for_limit(void *ctx, const char *group)
 	out->count++;
 }
 
+static bool is_below(const char *path)
+{
+	return path[0] == '/' && path[1] != '\0';
+}
+
+/* Where our groups are, as far as it was told. */
+static void note_places(struct inputs *inputs, const struct cgroup_mounts *mounts, enum input_state own, const char *v2,
+                        const char *v1)
+{
+	bool mounted = mounts->v2[0] || mounts->v1_memory[0];
+	/* Memory is counted in one of the two: in the first version where it is listed there. */
+	bool lost = v1[0] ? is_below(v1) && !mounts->v1_memory[0] : is_below(v2) && !mounted;
+	enum input_state mountinfo = mounts->mountinfo == INPUT_OK && lost ? INPUT_NONSENSE : mounts->mountinfo;
+
+	if (own == INPUT_OK && mounts->v1_memory[0] && !v1[0])
+		own = INPUT_NONSENSE;
+	/* A recording may hold neither; of a kernel without control groups there is nothing to tell. */
+	inputs_note(inputs, "/proc/self/mountinfo", mountinfo, own == INPUT_OK,
+	            mounted && !lost ? "control groups were looked for in the usual place"
+	                             : "where control groups are is not known, and their limits count as none");
+	inputs_note(inputs, "/proc/self/cgroup", own, mounted,
+	            "our control group is not known, and its limits count as none");
+}
+
 void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, int64_t total_bytes,
                         struct cgroup_limits *out)
 {
 	char v2[PATH_MAX], v1[PATH_MAX];
 	struct limit_search search = { root, true, total_bytes, out };
 
-	out->count = 0;
-	own_paths(root, v2, v1);
+	out->count = out->inputs.count = 0;
+	note_places(&out->inputs, mounts, own_paths(root, v2, v1), v2, v1);
 	if (mounts->v2[0])
 		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_for_limit, &search);
 	search.is_v2 = false;
@@ -265,52 +336,71 @@ static int open_in(struct handles *handles, struct lines *lines, const char *roo
 	return rc;
 }
 
-static int64_t read_usage(struct handles *handles, const char *root, const char *group, const char *file)
+/* One number; where it is none `*value` is left as it is. */
+static enum input_state read_usage(struct handles *handles, const char *root, const char *group, const char *file,
+                                   int64_t *value)
 {
 	struct lines lines;
-	struct str line;
-	int64_t value = 0;
+	struct str line, rest;
+	int64_t number = 0;
 
-	if (open_in(handles, &lines, root, group, file) < 0)
-		return 0;
-	if (!lines_next(&lines, &line) || !lines_number(line, &value, NULL))
-		value = 0;
-	lines_close(&lines);
-	return value;
+	int code = open_in(handles, &lines, root, group, file);
+	bool told = code == 0 && lines_next(&lines, &line) && lines_number(line, &number, &rest) &&
+	            str_trim(rest).length == 0;
+	enum input_state state = input_state_of(code, code == 0 ? lines.total : 0, told);
+	if (code == 0)
+		lines_close(&lines);
+	if (told)
+		*value = number;
+	return state;
 }
 
-static void read_file_pages(struct handles *handles, const char *root, const struct cgroup_limit *limit, int64_t *inactive,
-                            int64_t *active)
+static enum input_state read_file_pages(struct handles *handles, const char *root, const struct cgroup_limit *limit,
+                                        int64_t *inactive, int64_t *active)
 {
 	const struct hierarchy *files = limit->is_v2 ? &version_2 : &version_1;
+	const struct keyed wanted[] = { { files->inactive, inactive }, { files->active, active } };
 	struct lines lines;
-	struct str line;
+	int code = open_in(handles, &lines, root, limit->group, "memory.stat");
 
-	*inactive = *active = 0;
-	if (open_in(handles, &lines, root, limit->group, "memory.stat") < 0)
-		return;
-	while (lines_next(&lines, &line)) {
-		take_number(line, files->inactive, inactive);
-		take_number(line, files->active, active);
-	}
-	lines_close(&lines);
+	return take_keyed(code, &lines, wanted, sizeof wanted / sizeof wanted[0]);
+}
+
+/* What it uses less what can be dropped first, all of the limit where that is not told. False where it is a guess. */
+static bool use_of(struct handles *handles, const char *root, const struct cgroup_limit *limit, struct inputs *inputs,
+                   int64_t *used, int64_t *hard)
+{
+	const struct hierarchy *files = limit->is_v2 ? &version_2 : &version_1;
+	int64_t inactive = 0, active = 0;
+
+	*used = *hard = limit->bytes;
+	enum input_state state = read_usage(handles, root, limit->group, files->usage, used);
+	note_file(inputs, limit->group, files->usage, state,
+	          "what this control group uses is not known: all of its limit counts as used");
+	if (state != INPUT_OK)
+		return false;
+	state = read_file_pages(handles, root, limit, &inactive, &active);
+	note_file(inputs, limit->group, "memory.stat", state,
+	          "what of this control group's use could be dropped is not known: nothing counts as that");
+	*used = *used > inactive ? *used - inactive : 0;
+	*hard = *used > active ? *used - active : 0;
+	return state == INPUT_OK;
 }
 
 static void read_limit(struct handles *handles, const char *root, const struct cgroup_limit *limit, struct sample *sample)
 {
 	const struct hierarchy *files = limit->is_v2 ? &version_2 : &version_1;
 	char pressure[PATH_MAX];
-	int64_t inactive, active;
+	int64_t used, hard;
+	bool sure = use_of(handles, root, limit, &sample->inputs, &used, &hard);
 
-	int64_t used = read_usage(handles, root, limit->group, files->usage);
-	read_file_pages(handles, root, limit, &inactive, &active);
-	used = used > inactive ? used - inactive : 0;
 	if (sample->cgroup_limit_bytes != INT64_MAX &&
 	    sample->cgroup_limit_bytes - sample->cgroup_used_bytes <= limit->bytes - used)
 		return;
 	sample->cgroup_limit_bytes = limit->bytes;
 	sample->cgroup_used_bytes = used;
-	sample->cgroup_hard_bytes = used > active ? used - active : 0;
+	sample->cgroup_hard_bytes = hard;
+	sample->cgroup_use_unknown = !sure;
 	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
 	int length = files->pressure ? snprintf(pressure, sizeof pressure, "%s/%s", limit->group, files->pressure) : -1;
 	if (length >= 0 && (size_t)length < sizeof pressure)
@@ -322,7 +412,9 @@ void cgroup_read_limits(const char *root, struct handles *handles, const struct 
 {
 	sample->cgroup_limit_bytes = INT64_MAX;
 	sample->cgroup_used_bytes = sample->cgroup_hard_bytes = 0;
+	sample->cgroup_use_unknown = false;
 	sample->cgroup_some_avg10_centi = sample->cgroup_full_avg10_centi = -1;
+	inputs_add(&sample->inputs, &limits->inputs);
 	for (uint32_t i = 0; i < limits->count; i++)
 		read_limit(handles, root, &limits->limit[i], sample);
 }
@@ -351,8 +443,8 @@ static void look_at_oom_2(void *ctx, const char *group)
 	struct oom_count *out = search->out;
 
 	if (search->own)
-		out->group_kills = read_keyed(search->root, group, "memory.events", "oom_kill", -1);
-	out->limit_hits += read_keyed(search->root, group, "memory.events", "oom", 0);
+		out->group_kills = read_count(search->root, group, "memory.events", "oom_kill", -1);
+	out->limit_hits += read_count(search->root, group, "memory.events", "oom", 0);
 	search->own = false;
 }
 
@@ -363,8 +455,10 @@ static void look_at_oom_1(void *ctx, const char *group)
 	struct oom_count *out = search->out;
 
 	if (search->own && out->group_kills < 0)
-		out->group_kills = read_keyed(search->root, group, "memory.oom_control", "oom_kill", -1);
-	out->limit_hits += read_number(search->root, group, "memory.failcnt", 0);
+		out->group_kills = read_count(search->root, group, "memory.oom_control", "oom_kill", -1);
+	int64_t hits = 0;
+	read_value(search->root, group, "memory.failcnt", &hits);
+	out->limit_hits += hits;
 	search->own = false;
 }
 
@@ -374,7 +468,7 @@ void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struc
 	char v2[PATH_MAX], v1[PATH_MAX];
 
 	*out = (struct oom_count){ .group_kills = -1 };
-	out->machine_kills = read_keyed(root, "/proc", "vmstat", "oom_kill", 0);
+	out->machine_kills = read_count(root, "/proc", "vmstat", "oom_kill", 0);
 	own_paths(root, v2, v1);
 	if (mounts->v2[0])
 		walk_up(mounts->v2, below_mount(v2, mounts->v2_root), look_at_oom_2, &search);
@@ -385,7 +479,7 @@ void cgroup_read_oom(const char *root, const struct cgroup_mounts *mounts, struc
 
 int64_t cgroup_read_kills(const char *root, const char *group)
 {
-	return read_keyed(root, group, "memory.events", "oom_kill", -1);
+	return read_count(root, group, "memory.events", "oom_kill", -1);
 }
 
 /* A file of controllers, "cpu memory pids". */
@@ -465,8 +559,10 @@ const char *cgroup_find_room(const char *root, const struct cgroup_mounts *mount
 		return NULL;
 	bool counts = has_memory(root, out, "cgroup.controllers");
 	/* Beside our own group nobody may leave a limit that ours has. */
-	bool limited = read_number(root, out, "memory.max", INT64_MAX) < INT64_MAX ||
-	               read_number(root, out, "memory.high", INT64_MAX) < INT64_MAX;
+	int64_t limit = INT64_MAX, softer = INT64_MAX;
+	bool unknown = read_value(root, out, "memory.max", &limit) > INPUT_MISSING ||
+	               read_value(root, out, "memory.high", &softer) > INPUT_MISSING;
+	bool limited = unknown || limit < INT64_MAX || softer < INT64_MAX;
 	if (strlen(out) > strlen(mounts->v2) && !limited) {
 		*strrchr(out, '/') = '\0';
 		if (is_room(root, mounts->v2, out))

@@ -20,6 +20,7 @@ struct cgroup_mounts {
 	char v1_memory[PATH_MAX];
 	char v2_root[PATH_MAX]; /* what of the hierarchy is mounted there */
 	char v1_root[PATH_MAX];
+	enum input_state mountinfo; /* how it went to find them; else the usual places were looked at */
 };
 
 void cgroup_find_mounts(const char *root, struct cgroup_mounts *mounts);
@@ -34,14 +35,17 @@ struct cgroup_limits {
 		int64_t bytes;
 	} limit[CGROUP_LIMITS_MAX];
 	uint32_t count;
+	struct inputs inputs; /* the files that this stands on */
 };
 
+/* A limit that is not told bounds nothing, and is noted. */
 void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, int64_t total_bytes,
                         struct cgroup_limits *out);
 
 /*
  * Fills what sample.h calls cgroup_ (cgroup_hard_bytes without hot_file): of these groups, the one with least
- * room. `handles`: NULL, or files that stay open.
+ * room. Where what a group uses is not told, all that it may have counts as used. `handles`: NULL, or files that stay
+ * open.
  */
 void cgroup_read_limits(const char *root, struct handles *handles, const struct cgroup_limits *limits, struct sample *sample);
 

@@ -73,7 +73,8 @@ static uint32_t look_places(struct danger_watch *watch, const struct danger_fact
                             struct place place[PLACES])
 {
 	const struct sample *s = facts->sample;
-	bool bounded = s->cgroup_limit_bytes < s->total_bytes;
+	/* What is not known is no reason to end anybody. */
+	bool bounded = s->cgroup_limit_bytes < s->total_bytes && !s->cgroup_use_unknown;
 	int64_t unpromised[PLACES] = { s->unreclaimable_bytes - facts->promised_bytes,
 		                       s->cgroup_hard_bytes - facts->promised_bytes };
 

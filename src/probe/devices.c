@@ -191,21 +191,28 @@ static bool is_jetson(const char *root, const struct topology *t)
 	       topology_is_there(root, "/sys/kernel/debug/nvmap/iovmm/clients");
 }
 
-static bool is_x86(const char *root)
+static bool is_x86(const char *root, struct topology *t)
 {
-	return file_has(root, "/proc/cpuinfo", "vendor_id");
+	static const char name[] = "/proc/cpuinfo";
+	bool x86 = file_has(root, name, "vendor_id"), arm = file_has(root, name, "CPU implementer");
+	char text[8];
+	int length = lines_read_all(root, name, text, sizeof text);
+
+	inputs_note(&t->inputs, name, input_state_of(length, length > 0 ? (size_t)length : 0, x86 || arm), true,
+	            "whether an NVIDIA device has memory of its own is known by other signs alone");
+	return x86;
 }
 
 /*
  * Does the device use the system's RAM? Its total is (about) the RAM's, or it
  * has none to tell. `integrated` alone is not believed: cards were seen to say so.
  */
-static bool is_unified(const char *root, const struct topology *t, const struct calls_nvml *gpu)
+static bool is_unified(const char *root, struct topology *t, const struct calls_nvml *gpu)
 {
 	const struct calls *calls = &t->calls;
 	int64_t ram = t->pool[0].size_bytes;
 
-	if (is_x86(root))
+	if (is_x86(root, t))
 		return false;
 	if (gpu && gpu->total_bytes > 0)
 		return is_near(gpu->total_bytes, ram, UNIFIED_PERCENT) &&
@@ -216,13 +223,17 @@ static bool is_unified(const char *root, const struct topology *t, const struct 
 	return calls->cuda_integrated != 0;
 }
 
-static bool is_node_without_cpus(const char *root, uint32_t node)
+/* Such a node's list is an empty line. */
+static bool is_node_without_cpus(const char *root, struct topology *t, uint32_t node)
 {
 	char name[64], text[64];
 
 	snprintf(name, sizeof name, "/sys/devices/system/node/node%u/cpulist", node);
-	return lines_read_all(root, name, text, sizeof text) >= 0 &&
-	       str_trim(str_from(text)).length <= 1 && (text[0] == '\0' || text[0] == '\n');
+	int length = lines_read_all(root, name, text, sizeof text);
+	bool none = text[0] == '\n', some = text[0] >= '0' && text[0] <= '9';
+	inputs_note(&t->inputs, name, input_state_of(length, length > 0 ? (size_t)length : 0, none || some), true,
+	            "whether this node's memory is a GPU's is not known, and it counts as RAM");
+	return length > 0 && none;
 }
 
 /* The nodes that the driver says are its devices', as bits. */
@@ -260,8 +271,9 @@ static uint32_t add_hbm(const char *root, struct topology *t)
 	uint32_t found = 0;
 
 	for (uint32_t node = 0; node < NODES_MOST; node++) {
-		bool theirs = told ? told >> node & 1 : is_node_without_cpus(root, node);
-		if (!theirs || meminfo_read_node(root, node, &mem) < 0)
+		bool there = topology_read_node(root, t, node, &mem) == 0;
+		bool theirs = told ? told >> node & 1 : there && is_node_without_cpus(root, t, node);
+		if (!theirs || !there)
 			continue;
 		snprintf(name, sizeof name, "hbm-node%u", node);
 		uint32_t at = t->pools;
@@ -298,6 +310,31 @@ static void add_nvidia_card(struct topology *t, uint32_t index, const char *name
 		t->devices--;
 }
 
+/* A device of NVIDIA's or its driver, awake. */
+static bool has_nvidia(const char *root, const struct topology *t)
+{
+	uint32_t cards = 0, asleep = 0;
+
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		if (t->cards.card[i].driver == CARD_NVIDIA) {
+			cards++;
+			asleep += t->cards.card[i].suspended;
+		}
+	if (cards > 0)
+		return asleep < cards;
+	return topology_is_there(root, "/proc/driver/nvidia/version") || topology_is_there(root, "/sys/module/nvidia/version");
+}
+
+/* Without its answer a card has no size, and of unified memory nobody says who holds it. */
+static void note_nvml(const char *root, struct topology *t, bool jetson)
+{
+	bool told = t->calls.nvmls > 0;
+
+	if (told || (!jetson && has_nvidia(root, t)))
+		inputs_note(&t->inputs, "NVML (libnvidia-ml.so.1)", told ? INPUT_OK : INPUT_UNREADABLE, true,
+		            "the driver is there and does not answer: what its devices have and use is not known");
+}
+
 static void add_nvidia(const char *root, struct topology *t, uint32_t cards)
 {
 	bool jetson = is_jetson(root, t);
@@ -306,6 +343,7 @@ static void add_nvidia(const char *root, struct topology *t, uint32_t cards)
 	bool unified = false;
 	char name[40];
 
+	note_nvml(root, t, jetson);
 	if (count == 0 || add_hbm(root, t) > 0)
 		return;
 	for (uint32_t i = 0; i < count; i++) {

@@ -16,6 +16,7 @@ enum {
 	NVIDIA_CARD = 32, /* beside CARD */
 	ANY_GPU = AMD_APU | GB10 | JETSON | INTEL | CARD,
 	EVERYWHERE = 128,
+	COUNTED = 256, /* what /proc/meminfo tells is judged */
 };
 
 struct check {
@@ -29,6 +30,10 @@ struct check {
 };
 
 static const struct check checks[] = {
+	{ "inputs", EVERYWHERE, 88, check_inputs, "every file that the readings stand on can be read",
+	  "what is not known cannot be counted",
+	  "look at the file as the service's user (ls -l, cat); in a container mount /proc, /sys and the control groups as "
+	  "they are" },
 	{ "kernel", AMD_APU, 70, check_kernel, "6.18.4 or newer",
 	  "before 6.10 ROCm sees the carve-out only; before 6.18.4 gfx1151 is unstable",
 	  "install a newer kernel (lasts)" },
@@ -100,13 +105,13 @@ static const struct check checks[] = {
 	{ "cma", JETSON, 15, check_cma, "little memory in CMA",
 	  "CMA's free pages look available, but drivers cannot have them",
 	  "cma=64M on the kernel's command line (lasts)" },
-	{ "swap", EVERYWHERE, 70, check_swap,
+	{ "swap", EVERYWHERE | COUNTED, 70, check_swap,
 	  "some on desktops; zram at most 20 % of the RAM and not full",
 	  "GPU pages cannot be swapped, and a full zram froze machines with memory to spare", "" },
-	{ "swappiness", EVERYWHERE, 15, check_swappiness, "100-150 with zram, 10-30 with a disk",
+	{ "swappiness", EVERYWHERE | COUNTED, 15, check_swappiness, "100-150 with zram, 10-30 with a disk",
 	  "how early anonymous pages go out before the page cache",
 	  "echo vm.swappiness=VALUE > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)" },
-	{ "min_free", EVERYWHERE, 40, check_min_free, "0.2 % to 2 % of the RAM on large machines",
+	{ "min_free", EVERYWHERE | COUNTED, 40, check_min_free, "0.2 % to 2 % of the RAM on large machines",
 	  "too little lets drivers' allocations fail, too much hides up to 2.7 times as much from "
 	  "MemAvailable",
 	  "" },
@@ -136,11 +141,11 @@ static const struct check checks[] = {
 	{ "overcommit", EVERYWHERE, 85, check_overcommit, "0 or 1",
 	  "engines reserve large ranges that they never touch; with 2 they cannot start",
 	  "echo vm.overcommit_memory=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)" },
-	{ "huge_pages", EVERYWHERE, 60, check_huge_pages, "none set aside",
+	{ "huge_pages", EVERYWHERE | COUNTED, 60, check_huge_pages, "none set aside",
 	  "memory in the pool of huge pages is lost to engines that do not ask for it",
 	  "sysctl vm.nr_hugepages=0; remove it from /etc/sysctl.d and the kernel's command line "
 	  "(then lasts)" },
-	{ "tmpfs", EVERYWHERE, 35, check_tmpfs, "at most 4 GiB of shared memory",
+	{ "tmpfs", EVERYWHERE | COUNTED, 35, check_tmpfs, "at most 4 GiB of shared memory",
 	  "files in /tmp and /dev/shm are memory that cannot be dropped; each may take half of the "
 	  "RAM",
 	  "mount -o remount,size=4G /tmp (in /etc/fstab it lasts); containers: shm_size" },
@@ -160,12 +165,12 @@ static const struct check checks[] = {
 	{ "privileges", EVERYWHERE, 20, check_privileges,
 	  "CAP_SYS_NICE, CAP_SYS_PTRACE, CAP_SYS_RESOURCE, CAP_SYSLOG",
 	  "each missing one takes something away", "AmbientCapabilities= in the service (lasts)" },
-	{ "fragmentation", EVERYWHERE, 65, check_fragmentation,
+	{ "fragmentation", EVERYWHERE | COUNTED, 65, check_fragmentation,
 	  "a tenth of the free memory in blocks of 2 MiB, and most compactions done",
 	  "drivers of unified memory need large blocks; the others slow down",
 	  "as root: cotenant memory --compact (idle models leave for it and come back; the daemon does "
 	  "so by itself at night: memory.compact). If that does not help: unload all, again, then reboot" },
-	{ "baseline", EVERYWHERE, 25, check_baseline, "at most 10 % in use with nothing loaded",
+	{ "baseline", EVERYWHERE | COUNTED, 25, check_baseline, "at most 10 % in use with nothing loaded",
 	  "what others hold is not there for models",
 	  "end what is not needed; log out of the desktop" },
 	{ "unified_memory_env", AMD_APU | CARD, 55, check_unified_env,
@@ -205,6 +210,27 @@ enum finding_status found(struct finding *f, enum finding_status status, const c
 enum finding_status not_known(struct finding *f)
 {
 	return found(f, FINDING_UNKNOWN, "cannot be read");
+}
+
+enum finding_status check_inputs(const struct doctor *d, struct finding *f)
+{
+	const struct inputs *inputs = &d->topology->inputs;
+	enum finding_status status = FINDING_OK;
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < inputs->count; i++) {
+		const struct input *input = &inputs->list[i];
+		char text[2 * INPUT_NAME_BYTES];
+		if (!input_is_degraded(input))
+			continue;
+		if (status == FINDING_OK)
+			f->why = input->effect;
+		status = input->needed || status == FINDING_PROBLEM ? FINDING_PROBLEM : FINDING_ADVICE;
+		snprintf(text, sizeof text, "%s%s is %s", at ? "; " : "", input->name, input_state_name(input->state));
+		if (at + strlen(text) < sizeof f->found)
+			at += (size_t)snprintf(f->found + at, sizeof f->found - at, "%s", text);
+	}
+	return status == FINDING_OK ? found(f, status, "all of %u", inputs->count) : status;
 }
 
 void want(struct finding *f, const char *format, ...)
@@ -344,7 +370,7 @@ void doctor_examine(const char *root, const struct topology *topology,
 	out->count = 0;
 	for (size_t i = 0; i < CHECKS && out->count < FINDINGS_MAX; i++) {
 		const struct check *check = &checks[i];
-		if (!(check->where & places))
+		if (!(check->where & places & ~COUNTED))
 			continue;
 		struct finding *f = &out->list[out->count++];
 		*f = (struct finding){ .id = check->id,
@@ -352,7 +378,8 @@ void doctor_examine(const char *root, const struct topology *topology,
 			               .why = check->why };
 		want(f, "%s", check->wanted);
 		mend(f, "%s", check->fix);
-		f->status = check->judge(&doctor, f);
+		bool known = topology->pools > 0 || !(check->where & COUNTED);
+		f->status = known ? check->judge(&doctor, f) : not_known(f);
 		if (f->status == FINDING_OK)
 			f->fix[0] = '\0';
 	}

@@ -59,7 +59,10 @@ enum finding_status check_firmware(const struct doctor *d, struct finding *f)
 	snprintf(name, sizeof name, "/sys/class/drm/%s/device/fw_version/mes_fw_version", card->name);
 	if (!doctor_text(d, name, text, sizeof text))
 		return not_known(f);
-	unsigned long version = strtoul(text, NULL, 16) & VERSION;
+	char *end;
+	unsigned long version = strtoul(text, &end, 16) & VERSION;
+	if (end == text || *end)
+		return not_known(f);
 	return found(f, version == BROKEN ? FINDING_PROBLEM : FINDING_OK, "MES 0x%lx", version);
 }
 
@@ -140,6 +143,8 @@ enum finding_status check_system_mem_limit(const struct doctor *d, struct findin
 	char text[8];
 
 	if (!doctor_text(d, "/sys/module/amdgpu/parameters/no_system_mem_limit", text, sizeof text))
+		return not_known(f);
+	if (!strchr("YyNn01", text[0]))
 		return not_known(f);
 	bool on = d->topology->no_system_mem_limit;
 	return found(f, on ? FINDING_PROBLEM : FINDING_OK, "no_system_mem_limit is %s",

@@ -39,6 +39,7 @@ int64_t doctor_kernel(const struct doctor *doctor, char *text, size_t size);
 /* The first device of a kind with a card of amdgpu's, or NULL. */
 const struct card *doctor_apu(const struct doctor *doctor);
 
+doctor_check check_inputs; /* doctor.c */
 doctor_check check_kernel, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
         check_gttsize, check_page_pool, check_system_mem_limit, check_iommu, check_gtt_over_ram,
         check_xe_region, check_vendor_values, check_orphans, check_device_rights; /* doctor_gpu.c */

@@ -9,6 +9,7 @@
 #include "probe/cgroup.h"
 #include "probe/doctor_parts.h"
 #include "probe/lines.h"
+#include "probe/machine.h"
 #include "probe/topology_parts.h"
 
 #define MIB_OF(bytes) ((long long)((bytes) / MIB))
@@ -195,9 +196,10 @@ enum finding_status check_memlock(const struct doctor *d, struct finding *f)
 
 enum finding_status check_psi(const struct doctor *d, struct finding *f)
 {
-	char text[64];
-	bool there = doctor_text(d, "/proc/pressure/memory", text, sizeof text);
+	int64_t some, full;
 
+	machine_read_psi(NULL, d->root, "/proc/pressure/memory", &some, &full);
+	bool there = some >= 0;
 	return found(f,
 	             there        ? FINDING_OK
 	             : d->root[0] ? FINDING_UNKNOWN
@@ -257,7 +259,10 @@ enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 
 	if (!doctor_line(d, "/proc/self/status", "CapEff:", text, sizeof text))
 		return not_known(f);
-	uint64_t caps = strtoull(text, NULL, 16);
+	char *end;
+	uint64_t caps = strtoull(text, &end, 16);
+	if (end == text || *end)
+		return not_known(f);
 	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
 		size_t length = strlen(missing);
 		if (wanted[i].bit == SYSLOG && may_read_log(d))
@@ -274,20 +279,22 @@ enum finding_status check_fragmentation(const struct doctor *d, struct finding *
 {
 	const struct topology *t = d->topology;
 	char text[32];
-	int64_t stall = 0, fail = 0;
+	int64_t stall = -1, fail = -1;
 
-	if (t->free_2m_bytes < 0)
-		return not_known(f);
 	if (doctor_line(d, "/proc/vmstat", "compact_stall ", text, sizeof text))
 		lines_number(str_from(text), &stall, NULL);
 	if (doctor_line(d, "/proc/vmstat", "compact_fail ", text, sizeof text))
 		lines_number(str_from(text), &fail, NULL);
+	bool counted = stall >= 0 && fail >= 0;
+	if (t->free_2m_bytes < 0)
+		return not_known(f);
 	bool broken = t->mem.available > 4 * GIB && t->mem.free > 2 * GIB &&
 	              (t->free_2m_bytes < GIB || t->free_2m_bytes < t->mem.free / 10);
 	bool failing = stall > 1000 && fail > stall / 10 * 4;
 	enum finding_status bad = is_unified_nvidia(d) && broken ? FINDING_PROBLEM : FINDING_ADVICE;
 	return found(f, broken || failing ? bad : FINDING_OK,
-	             "%lld of %lld MiB free in blocks of 2 MiB; %lld compactions, %lld failed",
+	             counted ? "%lld of %lld MiB free in blocks of 2 MiB; %lld compactions, %lld failed"
+	                     : "%lld of %lld MiB free in blocks of 2 MiB; compactions are not told",
 	             MIB_OF(t->free_2m_bytes), MIB_OF(t->mem.free), (long long)stall,
 	             (long long)fail);
 }

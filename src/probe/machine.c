@@ -60,7 +60,9 @@ void machine_read_zones(struct handles *handles, const char *root, struct sample
 {
 	struct zones zones;
 
-	zones_read(handles, root, ZONES_ALL_NODES, machine_page_bytes(root), &zones);
+	inputs_note(&sample->inputs, "/proc/zoneinfo",
+	            zones_read(handles, root, ZONES_ALL_NODES, machine_page_bytes(root), &zones), true,
+	            INPUTS_WITHOUT_ZONES);
 	sample->high_watermark_bytes = zones.high_bytes;
 	int64_t most = sample->total_bytes - sample->available_bytes, part = sample->total_bytes / ZONES_PCP_PART;
 	most = part < most ? part : most;
@@ -112,17 +114,32 @@ static void take_event(struct str line, struct sample *sample)
 	}
 }
 
+/* "name 12" */
+static bool has_number(struct str line)
+{
+	struct str rest;
+	int64_t value;
+
+	str_cut(line, ' ', &rest);
+	return rest.data && lines_number(rest, &value, NULL);
+}
+
 static void read_vmstat(struct handles *handles, const char *root, struct sample *sample)
 {
 	struct lines lines;
 	struct str line;
+	bool any = false;
 
 	sample->oom_kills = sample->file_refaults = sample->allocation_stalls = 0;
-	if (handles_lines(handles, &lines, root, "/proc/vmstat") < 0)
-		return;
-	while (lines_next(&lines, &line))
+	int code = handles_lines(handles, &lines, root, "/proc/vmstat");
+	while (code == 0 && lines_next(&lines, &line)) {
+		any = any || has_number(line);
 		take_event(line, sample);
-	lines_close(&lines);
+	}
+	inputs_note(&sample->inputs, "/proc/vmstat", input_state_of(code, code == 0 ? lines.total : 0, any), true,
+	            INPUTS_WITHOUT_VMSTAT);
+	if (code == 0)
+		lines_close(&lines);
 }
 
 /* "some avg10=1.25 avg60=..." -> 125; -1 for anything else. */

@@ -348,6 +348,7 @@ static int read_whole(const char *root, struct sample *sample, struct err *err)
 	bool slow = !sample->quick || !seen->has_limits;
 	bool torn = false;
 
+	sample->inputs.count = 0;
 	if (slow)
 		cgroup_find_mounts(root, &seen->mounts);
 	int rc = read_once(root, sample, &torn, err);

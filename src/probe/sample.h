@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "probe/inputs.h"
 #include "probe/topology.h"
 
 /*
@@ -63,6 +64,7 @@ struct sample {
 	int64_t cgroup_limit_bytes;  /* of our own cgroup and those above it, the one with least room; INT64_MAX = none */
 	int64_t cgroup_used_bytes;   /* usage less inactive file, there */
 	int64_t cgroup_hard_bytes;   /* usage less all file pages that can be dropped, and hot_file again */
+	bool cgroup_use_unknown;     /* not all of that was told: the two are the most that it can be */
 	int64_t cgroup_some_avg10_centi, cgroup_full_avg10_centi; /* its own PSI (version 2); -1 = not told */
 	int64_t high_watermark_bytes; /* sum over zones */
 	int64_t psi_some_avg10_centi; /* hundredths of a percent; -1 = no PSI */
@@ -71,6 +73,7 @@ struct sample {
 	int64_t oom_kills;        /* /proc/vmstat oom_kill */
 	int64_t file_refaults;    /* file pages read back soon after they were dropped, ever */
 	int64_t allocation_stalls; /* allocations that waited for reclaim, failed compactions, ever */
+	struct inputs inputs;     /* the files that this stands on */
 	uint32_t owners;
 	struct sample_owner owner[SAMPLE_OWNERS_MAX]; /* last: what is not in use is not copied */
 };

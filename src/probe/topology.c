@@ -1,9 +1,11 @@
 #include "probe/topology.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "probe/cgroup.h"
@@ -42,14 +44,13 @@ void topology_warn(struct topology *t, const char *code, const char *format, ...
 	va_end(args);
 }
 
-int64_t topology_number(const char *root, const char *name)
+int64_t topology_number(const char *root, struct topology *t, const char *name, bool needed, const char *effect)
 {
-	char text[64];
-	int64_t value;
+	int64_t value = -1;
+	enum input_state state = input_number(root, name, NULL, &value);
 
-	if (lines_read_all(root, name, text, sizeof text) <= 0)
-		return -1;
-	return lines_number(str_from(text), &value, NULL) ? value : -1;
+	inputs_note(&t->inputs, name, state, needed, effect);
+	return state == INPUT_OK ? value : -1;
 }
 
 bool topology_is_there(const char *root, const char *name)
@@ -59,14 +60,31 @@ bool topology_is_there(const char *root, const char *name)
 	return lines_read_all(root, name, text, sizeof text) >= 0;
 }
 
+bool topology_has_folder(const char *root, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat status;
+	int length = snprintf(path, sizeof path, "%s%s", root, name);
+
+	return length >= 0 && (size_t)length < sizeof path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool topology_has_proc(const char *root)
+{
+	return topology_has_folder(root, "/proc");
+}
+
 /* TTM of the kernel, or of AMD's own driver package, which names its module otherwise. */
 static void read_limits(const char *root, struct topology *t)
 {
-	int64_t pages = topology_number(root, "/sys/module/ttm/parameters/pages_limit");
+	static const char effect[] = "TTM's limit on what GPUs map of the RAM is not known, and bounds nothing";
+	static const char own[] = "/sys/module/amdttm/parameters/pages_limit";
+	bool amdgpu = false, packaged = topology_is_there(root, own);
 	char text[16];
 
-	if (pages < 0)
-		pages = topology_number(root, "/sys/module/amdttm/parameters/pages_limit");
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		amdgpu = amdgpu || t->cards.card[i].driver == CARD_AMDGPU;
+	int64_t pages = topology_number(root, t, packaged ? own : "/sys/module/ttm/parameters/pages_limit", amdgpu, effect);
 	t->pages_limit_bytes = pages < 0                    ? -1
 	                       : pages < (INT64_C(1) << 40) ? pages * t->calls.page_bytes
 	                                                    : INT64_C(1) << 50;
@@ -87,6 +105,7 @@ static void read_cgroup(const char *root, struct topology *t)
 	cgroup_read_limits(root, NULL, limits, sample);
 	t->cgroup_limit_bytes = sample->cgroup_limit_bytes;
 	t->cgroup_used_bytes = sample->cgroup_used_bytes;
+	inputs_add(&t->inputs, &sample->inputs);
 	free(sample);
 	free(limits);
 	free(mounts);
@@ -99,13 +118,18 @@ static void read_cgroup(const char *root, struct topology *t)
 static int64_t ram_reserve(const struct topology *t)
 {
 	int64_t size = t->pool[0].size_bytes, whole = size, named = 2 * GIB;
+	bool told = true;
 
 	for (uint32_t i = 0; i < t->pools; i++)
 		whole += t->pool[i].kind == POOL_CARVEOUT ? t->pool[i].size_bytes : 0;
 	for (uint32_t i = 0; i < t->devices; i++) {
 		enum device_kind kind = t->device[i].kind;
-		if (kind == DEVICE_AMD_GTT || kind == DEVICE_AMD_CARVEOUT)
-			named = larger(named, whole >= 96 * GIB ? 6 * GIB : 4 * GIB);
+		bool apu = kind == DEVICE_AMD_GTT || kind == DEVICE_AMD_CARVEOUT;
+		if (apu && t->device[i].card != NOWHERE)
+			told = t->cards.card[t->device[i].card].vram_total >= 0;
+		/* Of a carve-out whose size is not told, the large one. */
+		if (apu)
+			named = larger(named, whole >= 96 * GIB || !told ? 6 * GIB : 4 * GIB);
 		else if (kind == DEVICE_INTEL_IGPU)
 			named = larger(named, 4 * GIB); /* a laptop with its desktop */
 		else if (kind == DEVICE_GB10)
@@ -129,13 +153,24 @@ static void set_reserves(struct topology *t)
 	}
 }
 
+static void judge_inputs(struct topology *t)
+{
+	static const char *const codes[] = { "", "input_missing", "input_unreadable", "input_nonsense" };
+	char text[WARNING_BYTES];
+
+	for (uint32_t i = 0; i < t->inputs.count; i++) {
+		const struct input *input = &t->inputs.list[i];
+		if (!input_is_degraded(input))
+			continue;
+		input_describe(input, text, sizeof text);
+		topology_warn(t, codes[input->state], "%s", text);
+	}
+}
+
 static void judge(struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
 
-	if (t->calls.damaged)
-		topology_warn(t, "calls_damaged",
-		              "calls.json cannot be read: nothing of it is used");
 	for (uint32_t i = 0; i < t->calls.nvmls; i++)
 		if (t->calls.nvml[i].left_out > 0)
 			topology_warn(t, "gpu_processes_left_out",
@@ -196,37 +231,47 @@ static int read_again(const char *root, struct topology *t, struct err *err)
 		return rc;
 	set_reserves(t);
 	read_cgroup(root, t);
-	t->free_2m_bytes = zones_free_2m_bytes(root, t->calls.page_bytes, NULL);
+	enum input_state buddyinfo;
+	t->free_2m_bytes = zones_free_2m_bytes(root, t->calls.page_bytes, NULL, &buddyinfo);
+	inputs_note(&t->inputs, "/proc/buddyinfo", buddyinfo, false, "how broken up the free memory is is not known");
 	topology_list_views(t);
 	topology_weigh(t);
 	judge(t);
 	judge_vendor_values(t);
+	judge_inputs(t);
 	return 0;
 }
 
 int topology_find(const char *root, struct topology *t, struct err *err)
 {
-	*t = (struct topology){ .cgroup_limit_bytes = INT64_MAX };
-	int rc = meminfo_read(root, &t->mem, err);
-	if (rc < 0)
+	*t = (struct topology){ .cgroup_limit_bytes = INT64_MAX, .free_2m_bytes = -1 };
+	int rc = topology_read_meminfo(root, t, err);
+	if (rc < 0) {
+		t->mem = (struct meminfo){ 0 };
+		judge_inputs(t);
 		return rc;
-	cards_find(root, &t->cards);
-	if (root[0])
+	}
+	cards_find(root, &t->cards, &t->inputs);
+	if (root[0]) {
 		calls_recorded(root, &t->calls);
-	else
+		inputs_note(&t->inputs, "/calls.json", t->calls.recorded, false, "nothing of what was asked by calls is known");
+	} else
 		calls_live(&t->calls, &t->cards);
 	read_limits(root, t);
 	t->pools = 1;
 	t->pool[0] = (struct pool){ .name = "ram", .size_bytes = t->mem.total, .node = -1 };
 	topology_find_devices(root, t);
 	t->found_warnings = t->warnings;
+	t->found_inputs = t->inputs;
+	cards_read_use(root, &t->cards, &t->inputs);
 	return read_again(root, t, err);
 }
 
 int topology_read(const char *root, struct topology *t, struct err *err)
 {
 	t->warnings = t->found_warnings;
-	cards_read_use(root, &t->cards);
+	t->inputs = t->found_inputs;
+	cards_read_use(root, &t->cards, &t->inputs);
 	if (!root[0] && t->devices > 0)
 		calls_refresh(&t->calls, &t->cards, t->nvml);
 	return read_again(root, t, err);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "probe/calls.h"
 #include "probe/cards.h"
+#include "probe/inputs.h"
 #include "probe/meminfo.h"
 #include "probe/zones.h"
 
@@ -30,7 +31,7 @@ enum {
 	POOLS_KNOWN_MAX = 8, /* as the arbiter's pools */
 	DEVICES_MAX = 8,
 	VIEWS_KNOWN_MAX = 48,
-	WARNINGS_MAX = 16,
+	WARNINGS_MAX = 32,
 	WARNING_BYTES = 240,
 };
 
@@ -122,6 +123,8 @@ struct topology {
 	struct warning warning[WARNINGS_MAX];
 	uint32_t warnings;
 	uint32_t found_warnings; /* of topology_find(): they stay */
+	struct inputs inputs;    /* the files that this stands on */
+	struct inputs found_inputs; /* of topology_find(): they stay */
 
 	struct nvml_session *nvml; /* given by the caller before topology_read(), who closes it; NULL = none is open */
 
@@ -150,9 +153,15 @@ struct topology {
 	int64_t allocatable_cpu_bytes; /* by what is charged to our cgroup */
 };
 
-/* `root` is "" on this machine. 0, or a negative errno where not even meminfo makes sense. */
+/*
+ * `root` is "" on this machine. 0, or a negative errno where not even meminfo makes sense: then there is no
+ * pool, and `inputs` says why.
+ */
 int topology_find(const char *root, struct topology *out, struct err *err);
 int topology_read(const char *root, struct topology *topology, struct err *err);
+
+/* Is there a machine below `root` at all? */
+bool topology_has_proc(const char *root);
 
 /* B of a pool: what may ever be used, less the caps that bound every use of it. */
 int64_t topology_capacity(const struct topology *topology, uint32_t pool);

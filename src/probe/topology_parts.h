@@ -34,17 +34,24 @@ static inline bool is_near(int64_t bytes, int64_t of, int percent)
 	return of > 0 && apart <= of / 100 * percent;
 }
 
-/* A number of a file below root, -1 where there is none. */
-int64_t topology_number(const char *root, const char *name);
+/* A number of a file below root, -1 where there is none; how it was is noted. */
+int64_t topology_number(const char *root, struct topology *t, const char *name, bool needed, const char *effect);
 
 /* Is there such a file, whatever it holds? */
 bool topology_is_there(const char *root, const char *name);
+bool topology_has_folder(const char *root, const char *name);
 
 void topology_warn(struct topology *t, const char *code, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
 /* devices.c: what there is. Pool 0 must be there. */
 void topology_find_devices(const char *root, struct topology *t);
+
+/* use.c: the machine's counters. */
+int topology_read_meminfo(const char *root, struct topology *t, struct err *err);
+
+/* use.c: those of one node, where there is such a node. */
+int topology_read_node(const char *root, struct topology *t, uint32_t node, struct meminfo *out);
 
 /* use.c: U of each pool. */
 int topology_read_use(const char *root, struct topology *t, struct err *err);

@@ -1,5 +1,6 @@
 /* How much of each pool cannot be had back: two sums, the worse one counts. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "probe/lines.h"
@@ -71,20 +72,26 @@ static int64_t pool_back(const char *root, const struct topology *t)
 	return smaller(pages * t->calls.page_bytes, t->mem.total - t->mem.free);
 }
 
-static int64_t zspages(const char *root, int64_t page_bytes)
+static int64_t zspages(const char *root, struct topology *t)
 {
 	struct lines lines;
 	struct str line;
-	int64_t pages = 0;
+	int64_t pages = 0, value;
+	bool any = false;
 
-	if (lines_open(&lines, root, "/proc/vmstat") < 0)
-		return 0;
-	while (lines_next(&lines, &line))
-		if (str_starts(line, "nr_zspages "))
-			lines_number((struct str){ line.data + 11, line.length - 11 }, &pages,
-			             NULL);
-	lines_close(&lines);
-	return pages < (INT64_C(1) << 34) ? pages * page_bytes : 0;
+	int code = lines_open(&lines, root, "/proc/vmstat");
+	while (code == 0 && lines_next(&lines, &line)) {
+		struct str rest, key = str_cut(line, ' ', &rest);
+		if (!rest.data || !lines_number(rest, &value, NULL))
+			continue;
+		any = true;
+		pages = str_is(key, "nr_zspages") ? value : pages;
+	}
+	inputs_note(&t->inputs, "/proc/vmstat", input_state_of(code, code == 0 ? lines.total : 0, any), true,
+	            INPUTS_WITHOUT_VMSTAT);
+	if (code == 0)
+		lines_close(&lines);
+	return pages < (INT64_C(1) << 34) ? pages * t->calls.page_bytes : 0;
 }
 
 /* What stands in no counter: pages of drivers, and about one percent of everything. */
@@ -138,7 +145,7 @@ static void judge_drift(struct topology *t, int64_t inferred)
 static void read_ram(const char *root, struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
-	int64_t zspage_bytes = zspages(root, t->calls.page_bytes);
+	int64_t zspage_bytes = zspages(root, t);
 	int64_t back = pool_back(root, t);
 
 	t->gpu_counter_bytes = gpu_counter(t);
@@ -160,12 +167,12 @@ static void read_ram(const char *root, struct topology *t)
 
 /* ---- the others ---- */
 
-static void read_hbm(const char *root, struct pool *pool)
+static void read_hbm(const char *root, struct topology *t, struct pool *pool)
 {
 	struct meminfo mem;
 
 	pool->unreclaimable_bytes = pool->size_bytes;
-	if (meminfo_read_node(root, (uint32_t)pool->node, &mem) == 0)
+	if (topology_read_node(root, t, (uint32_t)pool->node, &mem) == 0)
 		pool->unreclaimable_bytes =
 		        pool->size_bytes -
 		        smaller(pool->size_bytes, mem.free + meminfo_lru_file(&mem));
@@ -214,7 +221,7 @@ static void read_pools(const char *root, struct topology *t)
 		if (own == 0)
 			continue;
 		if (t->pool[own].kind == POOL_HBM)
-			read_hbm(root, &t->pool[own]);
+			read_hbm(root, t, &t->pool[own]);
 		else
 			read_device_pool(t, device, &t->pool[own]);
 	}
@@ -237,7 +244,7 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 		bool hbm = false;
 		for (uint32_t pool = 1; pool < t->pools; pool++)
 			hbm = hbm || t->pool[pool].node == (int32_t)i;
-		if (hbm || meminfo_read_node(root, i, &node) < 0)
+		if (hbm || topology_read_node(root, t, i, &node) < 0)
 			continue;
 		any = true;
 		zones_read(NULL, root, (int32_t)i, t->calls.page_bytes, &zones);
@@ -261,6 +268,20 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 	return true;
 }
 
+int topology_read_node(const char *root, struct topology *t, uint32_t node, struct meminfo *out)
+{
+	char name[80];
+	int code = meminfo_read_node(root, node, out);
+
+	snprintf(name, sizeof name, "/sys/devices/system/node/node%u", node);
+	bool there = topology_has_folder(root, name);
+	snprintf(name, sizeof name, "/sys/devices/system/node/node%u/meminfo", node);
+	if (there)
+		inputs_note(&t->inputs, name, input_state_of(code, out->total > 0, code == 0), true,
+		            "the memory of this node is not known, and it is left out");
+	return code;
+}
+
 static int64_t hbm_size(const struct topology *t)
 {
 	int64_t size = 0;
@@ -270,14 +291,28 @@ static int64_t hbm_size(const struct topology *t)
 	return size;
 }
 
-int topology_read_use(const char *root, struct topology *t, struct err *err)
+int topology_read_meminfo(const char *root, struct topology *t, struct err *err)
 {
-	int64_t hbm = hbm_size(t);
 	int rc = meminfo_read(root, &t->mem, err);
 
 	if (rc < 0)
+		inputs_note(&t->inputs, "/proc/meminfo", input_state_of(rc, t->mem.total > 0, rc != -EBADMSG), true,
+		            "how much memory there is and how much of it is used is not known");
+	else
+		inputs_note(&t->inputs, "/proc/meminfo", is_whole(&t->mem) ? INPUT_OK : INPUT_NONSENSE, true,
+		            "it lacks lines: what is used cannot be summed up from its parts (U_bot)");
+	return rc;
+}
+
+int topology_read_use(const char *root, struct topology *t, struct err *err)
+{
+	int64_t hbm = hbm_size(t);
+	int rc = topology_read_meminfo(root, t, err);
+
+	if (rc < 0)
 		return rc;
-	zones_read(NULL, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones);
+	inputs_note(&t->inputs, "/proc/zoneinfo", zones_read(NULL, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones), true,
+	            INPUTS_WITHOUT_ZONES);
 	if (hbm > 0 && !leave_out_hbm(root, t)) {
 		/* Without the other nodes' counters, what the GPUs' have is taken off all. */
 		if (hbm >= t->mem.total)

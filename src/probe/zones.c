@@ -67,7 +67,7 @@ static int64_t in_bytes(int64_t pages, int64_t page_bytes)
 	return pages < PAGES_MOST ? pages * page_bytes : 0;
 }
 
-void zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out)
+enum input_state zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out)
 {
 	struct lines lines;
 	struct str line;
@@ -75,9 +75,8 @@ void zones_read(struct handles *handles, const char *root, int32_t node, int64_t
 	bool wanted = true;
 
 	*out = (struct zones){ 0 };
-	if (handles_lines(handles, &lines, root, "/proc/zoneinfo") < 0)
-		return;
-	while (lines_next(&lines, &line)) {
+	int code = handles_lines(handles, &lines, root, "/proc/zoneinfo");
+	while (code == 0 && lines_next(&lines, &line)) {
 		struct str text = without_indent(line);
 		if (str_starts(text, "Node ")) {
 			wanted = node == ZONES_ALL_NODES || number_behind(text, 5) == node;
@@ -85,15 +84,20 @@ void zones_read(struct handles *handles, const char *root, int32_t node, int64_t
 		} else if (wanted)
 			take_line(text, &zone, out);
 	}
-	lines_close(&lines);
+	size_t bytes = code == 0 ? lines.total : 0;
+	if (code == 0)
+		lines_close(&lines);
+	/* Each machine has a zone with watermarks. */
+	bool made_sense = out->high_bytes > 0 && out->low_bytes > 0;
 	out->low_bytes = in_bytes(out->low_bytes, page_bytes);
 	out->high_bytes = in_bytes(out->high_bytes, page_bytes);
 	out->total_reserve_bytes = in_bytes(out->total_reserve_bytes, page_bytes);
 	out->pcp_bytes = in_bytes(out->pcp_bytes, page_bytes);
+	return input_state_of(code, bytes, made_sense);
 }
 
-/* "Node 0, zone   Normal  12  3 ...": blocks by order. */
-static void add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, int64_t *blocks_4m)
+/* "Node 0, zone   Normal  12  3 ...": blocks by order. False for other lines. */
+static bool add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, int64_t *blocks_4m)
 {
 	enum { ORDERS = 32 };
 	static const int64_t two_mib = 2 << 20;
@@ -101,15 +105,19 @@ static void add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, in
 	int64_t count;
 
 	str_cut(line, ',', &rest);
-	if (!rest.data)
-		return;
+	if (!rest.data || !str_starts(line, "Node "))
+		return false;
 	rest = str_trim(rest);
-	str_cut(rest, ' ', &rest); /* the word zone */
+	if (!str_is(str_cut(rest, ' ', &rest), "zone"))
+		return false;
 	rest = rest.data ? str_trim(rest) : (struct str){ "", 0 };
 	struct str name = str_cut(rest, ' ', &rest);
-	if (!rest.data || str_is(name, "DMA"))
-		return;
-	for (int order = 0; order < ORDERS && lines_number(rest, &count, &rest); order++) {
+	if (!rest.data)
+		return false;
+	if (str_is(name, "DMA"))
+		return true;
+	int order = 0;
+	for (; order < ORDERS && lines_number(rest, &count, &rest); order++) {
 		int64_t block = page_bytes << order;
 		if (block < two_mib || count > PAGES_MOST / (1 << 10) || block > INT64_C(1) << 40)
 			continue;
@@ -118,20 +126,25 @@ static void add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, in
 		*free_2m += count * block;
 		*blocks_4m += block >= 2 * two_mib ? count * (block / (2 * two_mib)) : 0;
 	}
+	return order > 0;
 }
 
-int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m)
+int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m, enum input_state *state)
 {
 	struct lines lines;
 	struct str line;
 	int64_t free_2m = 0, blocks = 0;
+	bool any = false;
 
-	if (lines_open(&lines, root, "/proc/buddyinfo") < 0)
-		return -1;
-	for (int i = 0; i < 1024 && lines_next(&lines, &line); i++)
-		add_blocks(line, page_bytes, &free_2m, &blocks);
-	lines_close(&lines);
+	int code = lines_open(&lines, root, "/proc/buddyinfo");
+	for (int i = 0; code == 0 && i < 1024 && lines_next(&lines, &line); i++)
+		any = add_blocks(line, page_bytes, &free_2m, &blocks) || any;
+	enum input_state how = input_state_of(code, code == 0 ? lines.total : 0, any);
+	if (code == 0)
+		lines_close(&lines);
 	if (blocks_4m)
 		*blocks_4m = blocks;
-	return free_2m;
+	if (state)
+		*state = how;
+	return how == INPUT_OK ? free_2m : -1;
 }

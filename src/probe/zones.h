@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "probe/handles.h"
+#include "probe/inputs.h"
 
 /*
  * zones - what the kernel keeps for itself of each zone, and how broken up the
@@ -30,13 +31,16 @@ enum { ZONES_PCP_PART = 8 };
 
 enum { ZONES_ALL_NODES = -1 };
 
-/* `node` is a number or ZONES_ALL_NODES; `handles`: NULL, or files that stay open. */
-void zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out);
+/*
+ * `node` is a number or ZONES_ALL_NODES; `handles`: NULL, or files that stay open. How
+ * /proc/zoneinfo was: where it is no use all is 0.
+ */
+enum input_state zones_read(struct handles *handles, const char *root, int32_t node, int64_t page_bytes, struct zones *out);
 
 /*
  * Free memory in blocks of at least 2 MiB, and of 4 MiB in `*blocks_4m` (may be
- * NULL), of all zones but the lowest. -1 where /proc/buddyinfo is not there.
+ * NULL), of all zones but the lowest. -1 where /proc/buddyinfo is no use; how it was is in `*state` (may be NULL).
  */
-int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m);
+int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m, enum input_state *state);
 
 #endif

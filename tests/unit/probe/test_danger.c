@@ -44,6 +44,21 @@ static enum danger_level after(struct scene *scene, int64_t ms, int64_t left_byt
 	return scene->danger.level;
 }
 
+/* All of its limit counts as used for what comes; nobody who is there is ended for it. */
+static void a_group_whose_use_is_not_told_is_no_danger(void **state)
+{
+	struct scene scene;
+	(void)state;
+
+	open_scene(&scene);
+	scene.sample.cgroup_limit_bytes = scene.sample.cgroup_hard_bytes = 16 * GIB;
+	assert_int_equal(after(&scene, 0, 50 * GIB), DANGER_CRIT);
+	open_scene(&scene);
+	scene.sample.cgroup_limit_bytes = scene.sample.cgroup_hard_bytes = 16 * GIB;
+	scene.sample.cgroup_use_unknown = true;
+	assert_int_equal(after(&scene, 0, 50 * GIB), DANGER_NONE);
+}
+
 static void what_is_left_is_held_against_the_reserve(void **state)
 {
 	struct scene scene;
@@ -198,6 +213,7 @@ static void nvidia_needs_free_pages_during_a_load(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_group_whose_use_is_not_told_is_no_danger),
 		cmocka_unit_test(what_is_left_is_held_against_the_reserve),
 		cmocka_unit_test(fast_growth_is_heard_early_and_looked_at_often),
 		cmocka_unit_test(a_control_group_runs_out_while_the_machine_does_not),

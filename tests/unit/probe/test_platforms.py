@@ -1,7 +1,8 @@
 """The program on recorded machines of each platform: every number of expected.json, and on the same machines damaged.
 
-A recording that was cut, garbled or lost files may be refused; it never ends in a crash, and what is said to be
-free is never more than is physically there.
+A recording that was cut, garbled or lost files is told as far as it goes; it never ends in a crash, what is said to be
+free is never more than is physically there, and what a file that cannot be read would have forbidden is never
+allowed in silence.
 """
 import json
 import os
@@ -21,8 +22,8 @@ ALWAYS = {"baseline_from_one_reading", "gpu_owners_unknown", "over_capacity", "d
 def ask(verb, root):
     done = subprocess.run([PROGRAM, verb, "--root", str(root), "--json"], capture_output=True, timeout=20,
                           env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
-    assert done.returncode in (0, 1), f"{root}: {verb} ended with {done.returncode}: {done.stderr[-800:]}"
-    return json.loads(done.stdout) if done.returncode == 0 else None
+    assert done.returncode == 0, f"{root}: {verb} ended with {done.returncode}: {done.stderr[-800:]}"
+    return json.loads(done.stdout)
 
 
 def differences(expected, memory):
@@ -142,9 +143,11 @@ def what_may_not_be_read_is_named():
             wanted = {"kernel": "unknown", "pages_limit": "unknown"} if words else {"privileges": "advice"}
             faults += [f"nobody: {name} is {status.get(name)}" for name in wanted if status.get(name) != wanted[name]]
         (copy / "proc/meminfo").chmod(0)
-        refused = as_nobody("memory", "--root", str(copy))
-        if refused.returncode != 1 or b"meminfo" not in refused.stderr:
-            faults.append(f"nobody: without meminfo it ended with {refused.returncode}: {refused.stderr[-300:]}")
+        for verb in ("memory", "doctor"):
+            told = as_nobody(verb, "--root", str(copy))
+            rows = json.loads(told.stdout)["inputs"] if told.returncode == 0 else []
+            if {"/proc/meminfo": "unreadable"}.items() - {row["name"]: row["state"] for row in rows}.items():
+                faults.append(f"nobody: {verb} without meminfo ended with {told.returncode}: {rows} {told.stderr[-300:]}")
     return faults
 
 
@@ -178,6 +181,117 @@ def damage(path, rng):
         path.write_bytes(bytes(data))
 
 
+WAYS = ("garbage", "empty", "fifo", "removed", "folder")
+
+
+def make_unreadable(path, way):
+    path.unlink()
+    if way == "garbage":
+        path.write_bytes(b"\xff\x00no number here\n" * 3)
+    elif way == "empty":
+        path.touch()
+    elif way == "fifo":
+        os.mkfifo(path)
+    elif way == "folder":
+        path.mkdir()
+
+
+def allocatable(memory):
+    """Of each runtime, what the best device could take and what each could."""
+    for name, runtime in memory["runtimes"].items():
+        yield name, runtime["allocatable_bytes"]
+        for device in runtime.get("devices", []):
+            yield f"{name} on {device['name']}", device["allocatable_bytes"]
+
+
+def raised_in_silence(tree, folder, path, way):
+    """A file becomes unreadable: no runtime is then said to have more, unless the file is named."""
+    name = str(path.relative_to(tree))
+    if (name, way) == ("calls.json", "removed"):
+        return  # a recording need not have one, and nothing then tells that there was anybody to ask
+    copy = pathlib.Path(folder) / f"{tree.name}-{way}"
+    shutil.copytree(tree, copy, symlinks=True)
+    make_unreadable(copy / name, way)
+    before, memory = dict(allocatable(ask("memory", tree))), ask("memory", copy)
+    shutil.rmtree(copy)
+    named = any("/" + name in warning["message"] for warning in memory["warnings"])
+    for runtime, bytes_ in allocatable(memory):
+        if bytes_ > before.get(runtime, 0) and not named:
+            yield f"{name} ({way}): {runtime} rises from {before.get(runtime, 0)} to {bytes_}, and it is not named"
+
+
+def of_unreadable_files(rng):
+    """Of each machine some files, in one way or another; ROUNDS of them, and all where groups bound us."""
+    with tempfile.TemporaryDirectory() as folder:
+        for tree in sorted(path for path in TREES.iterdir() if path.is_dir()):
+            files = sorted(p for p in tree.rglob("*") if p.is_file() and p.name != "expected.json")
+            chosen = rng.sample(files, min(len(files), 2 * ROUNDS))
+            chosen = [(path, rng.choice(WAYS)) for path in chosen]
+            chosen += [(path, way) for path in files for way in ("garbage", "fifo") if path.match("sys/fs/cgroup/**/*")
+                       or path.parent.name == "self"]
+            for path, way in chosen:
+                yield from (f"{tree.name}: {text}" for text in raised_in_silence(tree, folder, path, way))
+
+
+# Of a machine, a file that cannot be used, and what is said then: codes of warnings that go, checks of doctor and what
+# may be taken; the file is named by both.
+UNUSABLE = [
+    ("cgroup2", "sys/fs/cgroup/user.slice/memory.current", {"cpu": 0}),
+    ("cgroup2", "sys/fs/cgroup/user.slice/memory.max", {}),
+    ("cgroup2", "proc/self/cgroup", {}),
+    ("cgroup2", "proc/self/mountinfo", {"cpu": 3 << 30}),
+    ("hybrid", "sys/fs/cgroup/memory/jobs/memory.usage_in_bytes", {"cpu": 0}),
+    ("hybrid", "sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", {}),
+    ("hybrid", "proc/self/cgroup", {}),
+    ("container", "sys/fs/cgroup/memory.max", {}),
+    ("strix-halo-container", "sys/fs/cgroup/memory.max", {}),
+    ("strix-halo-container", "sys/fs/cgroup/memory.current", {"cpu": 0}),
+    ("gb10-fragmented", "proc/buddyinfo", {"gone": "fragmented", "fragmentation": "unknown"}),
+    ("strix-halo-busy", "sys/class/drm/card0/device/mem_info_vram_total", {}),
+    ("gb10", "proc/zoneinfo", {}),
+    ("cpu", "proc/vmstat", {}),
+    ("cpu", "proc/meminfo", {"cpu": 0, "swap": "unknown", "baseline": "unknown", "overcommit": "unknown"}),
+]
+
+
+def what_is_no_use_is_told():
+    for tree, name, wanted in UNUSABLE:
+        for way in WAYS:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = pathlib.Path(folder) / "tree"
+                shutil.copytree(TREES / tree, copy)
+                make_unreadable(copy / name, way)
+                memory, doctor = ask("memory", copy), ask("doctor", copy)
+            where = f"{tree} without {name} ({way})"
+            status = {check["id"]: check["status"] for check in doctor["checks"]}
+            row = {row["name"]: row["state"] for row in doctor["inputs"]}.get("/" + name, "ok")
+            optional = way == "removed" and name == "proc/buddyinfo"
+            if not optional and not any("/" + name in warning["message"] for warning in memory["warnings"]):
+                yield f"{where}: memory does not say so"
+            if row == "ok" or (not optional and status["inputs"] == "ok"):
+                yield f"{where}: doctor does not say so: {row}, {status['inputs']}"
+            codes = {warning["code"] for warning in memory["warnings"]}
+            for key, value in wanted.items():
+                found = (value if value in codes else None) if key == "gone" else status.get(key)
+                found = memory["runtimes"]["cpu"]["allocatable_bytes"] if key == "cpu" else found
+                if found != (None if key == "gone" else value):
+                    yield f"{where}: {key} is {found}, expected {value}"
+
+
+def a_silent_nvml_is_told():
+    """A driver that runs and a library that does not answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "tree"
+        shutil.copytree(TREES / "rtx5090-rtx3090", copy)
+        (copy / "calls.json").write_text("{}")
+        (copy / "proc/driver/nvidia").mkdir(parents=True, exist_ok=True)
+        (copy / "proc/driver/nvidia/version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05\n")
+        memory, doctor = ask("memory", copy), ask("doctor", copy)
+    check = next(check for check in doctor["checks"] if check["id"] == "inputs")
+    if not any("NVML" in warning["message"] for warning in memory["warnings"]) or "NVML" not in check["found"]:
+        yield f"a silent NVML is not told: {check}"
+
+
 def damaged_trees(tree, rng, folder):
     for number in range(ROUNDS):
         copy = pathlib.Path(folder) / f"{tree.name}-{number}"
@@ -200,6 +314,7 @@ def main():
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
         faults += [f"{tree.name}: {text}" for text in found]
     faults += recording_is_read_again() + what_may_not_be_read_is_named()
+    faults += [*what_is_no_use_is_told(), *a_silent_nvml_is_told(), *of_unreadable_files(rng)]
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:
             for copy in damaged_trees(tree, rng, folder):

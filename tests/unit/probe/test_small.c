@@ -173,6 +173,68 @@ static void a_group_is_made_where_one_was_left_to_us(void **state)
 	}
 }
 
+static const struct input *input_named(const struct sample *sample, const char *name)
+{
+	for (uint32_t i = 0; i < sample->inputs.count; i++)
+		if (strcmp(sample->inputs.list[i].name, name) == 0)
+			return &sample->inputs.list[i];
+	fail_msg("%s is not in the list", name);
+	return NULL;
+}
+
+static void use_that_is_not_told_counts_as_the_limit(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	put("/proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 8388608 kB\nMemAvailable: 8388608 kB\n");
+	put("/proc/self/mountinfo", "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("/proc/self/cgroup", "0::/c\n");
+	put("/sys/fs/cgroup/c/memory.max", "1073741824\n");
+	put("/sys/fs/cgroup/c/memory.current", "536870912\n");
+	put("/sys/fs/cgroup/c/memory.stat", "inactive_file 134217728\nactive_file 134217728\n");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_used_bytes, 384 << 20);
+	assert_int_equal(sample.cgroup_hard_bytes, 256 << 20);
+	assert_false(sample.cgroup_use_unknown);
+	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/c/memory.current")->state, INPUT_OK);
+	put("/sys/fs/cgroup/c/memory.stat", "nothing that is known\n");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_used_bytes, 512 << 20);
+	assert_true(sample.cgroup_use_unknown);
+	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/c/memory.stat")->state, INPUT_NONSENSE);
+	put("/sys/fs/cgroup/c/memory.current", "12 things\n");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_used_bytes, 1 << 30);
+	assert_int_equal(sample.cgroup_hard_bytes, 1 << 30);
+	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/c/memory.current")->state, INPUT_NONSENSE);
+	put("/sys/fs/cgroup/c/memory.max", "");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_true(sample.cgroup_limit_bytes == INT64_MAX);
+	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/c/memory.max")->state, INPUT_UNREADABLE);
+}
+
+/* Into the log once when it is no use, once when it is again. */
+static void news_of_an_input_comes_once(void **state)
+{
+	static struct inputs now, told;
+
+	(void)state;
+	inputs_note(&now, "/proc/vmstat", INPUT_OK, true, "");
+	assert_false(inputs_have_news(&told, &now.list[0]));
+	inputs_note(&now, "/proc/vmstat", INPUT_NONSENSE, true, "");
+	assert_int_equal(inputs_degraded(&now), 1);
+	assert_true(inputs_have_news(&told, &now.list[0]));
+	assert_false(inputs_have_news(&told, &now.list[0]));
+	now.count = 0;
+	inputs_note(&now, "/proc/vmstat", INPUT_OK, true, "");
+	assert_true(inputs_have_news(&told, &now.list[0]));
+	assert_false(inputs_have_news(&told, &now.list[0]));
+	inputs_note(&now, "/proc/buddyinfo", INPUT_MISSING, false, "");
+	assert_false(inputs_have_news(&told, &now.list[1])); /* not every kernel has one */
+}
+
 static int make(void **state)
 {
 	(void)state;
@@ -200,6 +262,8 @@ int main(void)
 		cmocka_unit_test(kills_and_hits_of_both_kinds_of_groups),
 		cmocka_unit_test(the_nearest_group_with_a_limit_tells_of_its_stalls),
 		cmocka_unit_test(a_group_is_made_where_one_was_left_to_us),
+		cmocka_unit_test(use_that_is_not_told_counts_as_the_limit),
+		cmocka_unit_test(news_of_an_input_comes_once),
 	};
 	return cmocka_run_group_tests(tests, make, unmake);
 }
