@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "app/dirs.h"
 #include "base/alloc.h"
@@ -334,7 +335,9 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
 	/* Who declares a footprint has counted the cache in. */
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER || model->footprint_bytes > 0)
 		return;
-	if (lazy_applies(model, &verdict)) {
+	if (row->no_effect) {
+		verdict = (struct lazy_verdict){ .reason = LAZY_NO_EFFECT };
+	} else if (lazy_applies(model, &verdict)) {
 		engine_estimate_params(model, &(struct launch_choice){ .context = CONTEXT_UNKNOWN, .slots = model->slots,
 		                                                       .has_devices = ground->has_devices }, &params);
 		if (params.gpu_layers != 0)
@@ -470,10 +473,13 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		.choice = { .slots = model->slots, .has_devices = ground->has_devices },
 	};
 
+	uint64_t build = catalogue_engine_build(model, ground), launch_key = catalogue_build_key(model, build);
+	bool no_effect = row->no_effect && row->launch_key == launch_key;
+
 	memset(row, 0, sizeof(*row));
 	fill_from_conf(model, &row->spec);
-	uint64_t build = catalogue_engine_build(model, ground);
-	row->launch_key = row->spec.build_key = catalogue_build_key(model, build);
+	row->no_effect = no_effect;
+	row->launch_key = row->spec.build_key = launch_key;
 	if (conf_is_outside(model)) {
 		be_outside(model, &row->spec);
 		return;
@@ -519,10 +525,16 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 		row->spec.flags |= MODEL_MEASURE_FIRST;
 }
 
+/* What was to be lazy still can be: else a load would take what it did not claim. */
+static bool is_lazy_still(const struct catalogue_ground *ground, const struct catalogue_row *row)
+{
+	return !row->lazy || (!row->no_effect && ground->lazy.library && access(ground->lazy.library, R_OK) == 0);
+}
+
 bool catalogue_is_current(const struct conf_model *model, const struct catalogue_ground *ground,
                           const struct catalogue_row *row)
 {
-	return !row->untried && row->spec.file_key == catalogue_file_key(model) &&
+	return !row->untried && is_lazy_still(ground, row) && row->spec.file_key == catalogue_file_key(model) &&
 	       row->launch_key == catalogue_build_key(model, catalogue_engine_build(model, ground));
 }
 

@@ -40,6 +40,7 @@ struct catalogue_row {
 	struct elastic elastic;   /* where not lazy: contexts it may be started with */
 	int64_t corrected_bytes;  /* what earlier loads taught, in the estimate */
 	struct kv_shape kv;       /* where lazy or elastic */
+	bool no_effect;           /* the library had none in an engine that was launched like this: it is not tried again */
 	bool untried;             /* its engine is to be tried out before a load: until then as if it were not lazy */
 	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */

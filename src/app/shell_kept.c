@@ -186,7 +186,8 @@ static void check_effect(struct kept_talk *kept, const struct conversations_told
 	if (lazy_took_effect(&told->lazy, (kept->shape.full_bytes - kept->shape.beside_bytes) * kept->slots))
 		return;
 	kept->plain = true;
-	str_copy(row->not_lazy, sizeof(row->not_lazy), STR("the preload library took no effect in its engine"));
+	row->no_effect = true;
+	str_copy(row->not_lazy, sizeof(row->not_lazy), STR(LAZY_NO_EFFECT));
 	log_warn("%s: %s; its cache is counted whole", kept->shell->conf->models[kept->model].name, row->not_lazy);
 }
 

@@ -439,6 +439,10 @@ void lazy_check_engine(const struct lazy_check *check, const struct conf_model *
 		snprintf(out->reason, sizeof(out->reason), "%.190s", check->missing ? check->missing : "no library");
 		return;
 	}
+	if (access(check->library, R_OK) < 0) {
+		snprintf(out->reason, sizeof(out->reason), "%.150s is not there any more", check->library);
+		return;
+	}
 	if (!program_find(model->engine_path ? model->engine_path : "llama-server", program, sizeof(program))) {
 		snprintf(out->reason, sizeof(out->reason), "its program was not found");
 		return;

@@ -25,6 +25,9 @@ struct lazy_verdict {
 	char reason[200]; /* why not: "it is linked statically" */
 };
 
+/* Of an engine that was tried out, and then took the memory all the same. */
+#define LAZY_NO_EFFECT "the preload library took no effect in its engine"
+
 struct lazy_check {
 	const char *library; /* NULL: not found; `missing` says so */
 	const char *missing;

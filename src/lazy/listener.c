@@ -112,8 +112,10 @@ static void *serve(void *unused)
 {
 	for (;;) {
 		int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0)
+		if (fd < 0) {
+			sleep(1); /* the engine has no descriptor left, say */
 			continue;
+		}
 		answer(fd);
 		hang_up(fd);
 	}

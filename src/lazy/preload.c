@@ -105,6 +105,7 @@ __attribute__((constructor)) static void begin(void)
 	/* A shell that will start the engine, say: not us, but what comes after it. */
 	if (!found || !path)
 		return;
+	ranges_begin();
 	ggml.on = listener_start(path, facts);
 	leave_environment();
 }

@@ -24,6 +24,22 @@ static uintptr_t page_bytes(void)
 	return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
+/* A child may be forked while another thread holds the lock, and that thread is not in it. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&registry.lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&registry.lock);
+}
+
+void ranges_begin(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 /* ---- what the kernel says of a range ---- */
 
 /* /proc/self/maps by lines; one that is longer than `line` is cut, its beginning is what matters. */

@@ -18,7 +18,7 @@
  * pages are off in it: a conversation of a hundred tokens would fill one in each
  * layer's K and V.
  *
- * All functions may be called from any thread.
+ * All functions may be called from any thread, and in a child that the engine forks.
  */
 enum {
 	RANGE_LEAST_BYTES = LAZY_LEAST_BYTES,
@@ -33,6 +33,8 @@ struct ranges_use {
 	uint64_t resident_bytes; /* in memory or swapped out */
 };
 
+/* Before any other of these. */
+void ranges_begin(void);
 /* Zeros in [at, at + bytes), without memory. False: not possible, nothing was changed for good. */
 bool ranges_take(void *at, size_t bytes);
 /* The buffer that begins here is being freed. */

@@ -1,10 +1,13 @@
 """A context that follows conversations by restart: it starts small, grows when a request needs it, and nothing is lost."""
 import json
 import re
+import threading
+import time
 
 import pytest
 
-from harness import Stream, ask, chat_body, content, decisions, engine_pids, models, real, wait_for, wait_state
+from harness import (Stream, ask, chat_body, content, decisions, engine_pids, in_threads, models, real, wait_for,
+                     wait_state)
 
 MIB = 1 << 20
 
@@ -194,6 +197,22 @@ def test_a_growth_behind_a_client_that_left_keeps_the_others(start):
     assert len(grown(daemon)) == 1
     talk += [{"role": "assistant", "content": first}, user(4)]
     assert say(daemon, talk)[2] > tokens * 0.8, "what was said before was read again"
+
+
+@pytest.mark.parametrize("verb", ["unload", "stop"])
+def test_who_asks_after_an_unload_in_the_middle_of_a_growth_is_answered(start, verb):
+    daemon = start({"chat": elastic(most=8192)})
+    say(daemon, [user(20)])
+    grows = threading.Thread(target=ask, args=(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text="room " * 130)))
+    grows.start()
+    wait_for("the growth", lambda: grown(daemon), 10)
+    daemon.model("chat", verb)
+    began = time.monotonic()
+    answers = in_threads([lambda words=words: say(daemon, [{"role": "user", "content": f"{words} " + "room " * words}])
+                          for words in (300, 500)])
+    assert [tokens > 5 * words for (_, tokens, _), words in zip(answers, (300, 500))] == [True, True]
+    assert time.monotonic() - began < 60
+    grows.join()
 
 
 def test_a_plain_number_is_what_it_is(start):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import (LLAMA, MODELS, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
+from harness import (LLAMA, MODELS, PROGRAM, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
 
 MIB = 1 << 20
 TOKEN = 128 * 1024  # of KV, in the shapes of kv.gguf and 7b.gguf
@@ -80,6 +80,23 @@ def test_without_the_library_it_is_said_and_served(start):
     say(daemon, 1)
     assert model(daemon)["kv"] == "fixed" and "libcotenant-lazy.so" in model(daemon)["kv_reason"]
     assert rss(engine_pids(daemon, "chat")[0], "RssAnon") > 2048 * TOKEN
+
+
+def test_a_library_that_went_is_said_and_served(start, tmp_path):
+    """It was there when the engine was tried out, and is not when it is started."""
+    library = tmp_path / "libcotenant-lazy.so"
+    shutil.copy(os.path.join(os.path.dirname(PROGRAM), library.name), library)
+    daemon = start({"chat": real("kv.gguf", context=2048, slots=1)}, environment={"COTENANT_LAZY_LIBRARY": str(library)})
+    say(daemon, 1)
+    assert model(daemon)["kv"] == "lazy"
+    daemon.model("chat", "unload")
+    wait_state(daemon, "chat", "unloaded")
+    library.unlink()
+    say(daemon, 1)
+    assert rss(engine_pids(daemon, "chat")[0], "RssAnon") > 2048 * TOKEN
+    state = model(daemon)
+    assert state["kv"] == "fixed" and "libcotenant-lazy.so" in state["kv_reason"]
+    assert decisions(daemon, "load")[-1]["need_bytes"] > 2048 * TOKEN, "claimed before it was there"
 
 
 def test_idle_conversations_go_before_models_and_come_back(start):

@@ -7,15 +7,18 @@
  *   sum N           of its bytes        free N          ggml's free
  *   steal N         unmap it behind ggml's back; other memory comes there, full of 7
  *   resident N      KiB of it in memory
+ *   forks           children that clear, fill and free their own: how many came to no good end
  *   storm           eight threads clear, fill and free their own
  *   variable NAME   its value in the environment
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ggml.h"
@@ -76,18 +79,24 @@ static void steal(struct ggml_backend_buffer *buffer)
 	memset(at, 7, bytes);
 }
 
+/* True: what was cleared is clear. */
+static bool use_once(void)
+{
+	struct ggml_backend_buffer *buffer = ggml_fake_buffer(mapping("anon", 40 * MIB), 40 * MIB, true);
+	const char *at = ggml_backend_buffer_get_base(buffer);
+
+	memset(ggml_backend_buffer_get_base(buffer), 3, MIB);
+	ggml_backend_buffer_clear(buffer, 0);
+	bool clear = !at[0] && !at[MIB - 1];
+	ggml_backend_buffer_free(buffer);
+	return clear;
+}
+
 static void *churn(void *failed)
 {
-	for (int i = 0; i < 20; i++) {
-		struct ggml_backend_buffer *buffer =
-		        ggml_fake_buffer(mapping("anon", 40 * MIB), 40 * MIB, true);
-		memset(ggml_backend_buffer_get_base(buffer), 3, MIB);
-		ggml_backend_buffer_clear(buffer, 0);
-		const char *at = ggml_backend_buffer_get_base(buffer);
-		if (at[0] || at[MIB - 1])
+	for (int i = 0; i < 20; i++)
+		if (!use_once())
 			*(int *)failed = 1;
-		ggml_backend_buffer_free(buffer);
-	}
 	return NULL;
 }
 
@@ -103,6 +112,23 @@ static int storm(void)
 		any |= failed[i];
 	}
 	return any;
+}
+
+static unsigned long forks(void)
+{
+	unsigned long failed = 0;
+
+	for (int i = 0; i < 200; i++) {
+		int status = 0;
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(2);
+			_exit(!use_once());
+		}
+		waitpid(child, &status, 0);
+		failed += status != 0;
+	}
+	return failed;
 }
 
 static unsigned long obey(const char *verb, const char *first, int number)
@@ -126,6 +152,8 @@ static unsigned long obey(const char *verb, const char *first, int number)
 		return sum(buffer);
 	else if (strcmp(verb, "resident") == 0)
 		return resident_kib(buffer);
+	else if (strcmp(verb, "forks") == 0)
+		return forks();
 	else if (strcmp(verb, "storm") == 0)
 		return (unsigned long)storm();
 	return 0;
