@@ -170,7 +170,7 @@ struct shell {
 	struct warm_orders *warm;    /* being put together */
 	bool warm_given;             /* of what it was told last something may still be under way */
 	int64_t warm_free_least_bytes;
-	int64_t watched_at_us;
+	int64_t watched_at_us, watched_mapped_at_us;
 	uint32_t watch_from;         /* of the models: the next whose file is looked at */
 	enum sampler_pace pace;
 	struct recorder *recorder;

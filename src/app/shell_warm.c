@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 
-enum { WATCH_EVERY_US = 5 * US_PER_S };
+enum { WATCH_EVERY_US = 5 * US_PER_S, WATCH_MAPPED_EVERY_US = 30 * US_PER_S };
 
 /* A file that a live engine maps is nobody's to warm or to drop. */
 bool shell_is_mapped(const struct shell *shell, uint32_t model)
@@ -62,6 +62,7 @@ void shell_warm_order(struct shell *shell, const struct action *action)
 	++*count;
 }
 
+/* What of a mapped file is cached is only shown: nothing is decided by it until its engine has gone. */
 static void fill_watch(struct shell *shell)
 {
 	struct warm_orders *orders = shell->warm;
@@ -71,10 +72,14 @@ static void fill_watch(struct shell *shell)
 	orders->watches = 0;
 	if (now_us < shell->watched_at_us + WATCH_EVERY_US)
 		return;
+	bool mapped_too = now_us >= shell->watched_mapped_at_us + WATCH_MAPPED_EVERY_US;
 	shell->watched_at_us = now_us;
+	if (mapped_too)
+		shell->watched_mapped_at_us = now_us;
 	for (uint32_t n = 0; n < models && orders->watches < WARM_WATCH_MAX; n++) {
 		uint32_t model = (shell->watch_from + n) % models;
-		if (fill_order(shell, model, 0, &orders->watch[orders->watches]))
+		if ((mapped_too || !shell_is_mapped(shell, model)) &&
+		    fill_order(shell, model, 0, &orders->watch[orders->watches]))
 			orders->watches++;
 	}
 	shell->watch_from += WARM_WATCH_MAX;
