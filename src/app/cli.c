@@ -38,7 +38,7 @@ struct group {
 };
 
 static const struct group groups[] = {
-	{ "The daemon", { &verb_serve, &verb_check, &verb_config, &verb_reload } },
+	{ "The daemon", { &verb_init, &verb_serve, &verb_check, &verb_config, &verb_reload } },
 	{ "What is so", { &verb_top, &verb_ps, &verb_ls, &verb_show, &verb_memory, &verb_doctor, &verb_logs } },
 	{ "Why it is so", { &verb_why, &verb_plan, &verb_estimate, &verb_events, &verb_history } },
 	{ "Commands",

@@ -98,6 +98,7 @@ extern const struct cli_verb verb_top;                                       /* 
 extern const struct cli_verb verb_memory;                                    /* cli_memory.c */
 extern const struct cli_verb verb_doctor; /* cli_doctor.c */
 extern const struct cli_verb verb_check, verb_config;                        /* cli_config.c */
+extern const struct cli_verb verb_init;                                      /* cli_init.c */
 extern const struct cli_verb verb_estimate;                                  /* cli_estimate.c */
 extern const struct cli_verb verb_lab;                                       /* cli_lab.c */
 

@@ -22,7 +22,7 @@ static const struct cli_option file_options[] = {
 
 static int no_file(void)
 {
-	return cli_fail(CLI_FAILED, "cotenant config --help",
+	return cli_fail(CLI_FAILED, "cotenant init",
 	                "there is no configuration: no $COTENANT_CONFIG, ./cotenant.yaml, "
 	                "~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml");
 }

@@ -80,7 +80,7 @@ static struct conf *load(const char *given, char **out_path)
 	*out_path = conf_find(given);
 	if (!*out_path) {
 		fprintf(stderr, "there is no configuration: no ./cotenant.yaml, ~/.config/cotenant/cotenant.yaml or "
-		                "/etc/cotenant/cotenant.yaml; try: cotenant config --help\n");
+		                "/etc/cotenant/cotenant.yaml; try: cotenant init\n");
 		return NULL;
 	}
 	make_absolute(out_path);

@@ -65,8 +65,7 @@ static bool is_folder(const char *path)
 	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
 }
 
-/* NULL: it does not tell. */
-static const char *engine_of_file(const char *path)
+const char *conf_engine_of_file(const char *path)
 {
 	if (is_named(path, ".gguf"))
 		return "llama-server";
@@ -88,7 +87,7 @@ static bool tell_engine(struct conf_model *model, const struct node *node,
 	if (model->cmd_argv.count || model->url)
 		engine = "command";
 	else if (model->file)
-		engine = engine_of_file(model->file);
+		engine = conf_engine_of_file(model->file);
 	if (engine) {
 		model->engine_name = xstrdup(engine);
 		return true;

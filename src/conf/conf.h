@@ -239,6 +239,9 @@ char *conf_find(const char *given);
  */
 int conf_resolve(const struct conf *conf, struct str name, struct buf *near);
 
+/* The kind of engine that runs this model file, by its name or how it begins; NULL: they do not tell. */
+const char *conf_engine_of_file(const char *path);
+
 /* The set that a model is in; NULL: none. */
 const struct conf_set *conf_set_of(const struct conf *conf, const char *model);
 

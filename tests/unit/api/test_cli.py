@@ -94,6 +94,39 @@ class Usage(unittest.TestCase):
         self.assertIn("did you mean --json", run("ps", "--jsno").stderr)
 
 
+class FirstConfiguration(unittest.TestCase):
+    def test_init_writes_down_what_is_there_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def put(name, begin=b""):
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as out:
+                    out.write(begin)
+            for name in ("Chat 7B-Q4.gguf", "big-00001-of-00002.gguf", "big-00002-of-00002.gguf", "sub/big.GGUF", "sub/big.gguf",
+                         "mmproj-chat.gguf", "notes.txt", "weights.bin", ".hidden.gguf"):
+                put(name)
+            put("speech.bin", b"lmgg....")
+            os.symlink(".", os.path.join(folder, "round"))
+            target = os.path.join(folder, "c.yaml")
+            done = run("init", folder, "-f", target)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.stdout.splitlines()[-1], f"next: cotenant check -f {target} && cotenant serve -f {target}")
+            models = json.loads(run("config", "-f", target, "--json").stdout)["models"]
+            self.assertEqual(sorted(models), ["big", "big-2", "big-3", "chat-7b-q4", "speech"])
+            self.assertEqual(models["chat-7b-q4"]["file"], os.path.join(folder, "Chat 7B-Q4.gguf"))
+            self.assertEqual(models["speech"]["engine"], "whisper-server")
+            before = open(target).read()
+            again = run("init", folder, "-f", target)
+            self.assertEqual((again.returncode, open(target).read()), (1, before))
+            self.assertIn(f"try: cotenant check -f {target}", again.stderr)
+
+    def test_init_without_models_writes_nothing_and_asks_for_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("init", folder, "-f", os.path.join(folder, "c.yaml"))
+            self.assertEqual((done.returncode, os.listdir(folder)), (1, []))
+            self.assertIn("try: cotenant init DIR", done.stderr)
+
+
 class NoDaemon(unittest.TestCase):
     def test_is_3_and_says_how_to_start_one(self):
         for words in (["ps"], ["load", "x"], ["events"], ["logs", "x"], ["ps", "--url", "http://127.0.0.1:1"],
@@ -111,12 +144,13 @@ class NoDaemon(unittest.TestCase):
 
     def test_where_there_is_no_file_the_help_says_how_to_write_one(self):
         with tempfile.TemporaryDirectory() as folder:
-            for words, code, verb in ((["ps"], 3, "serve"), (["check"], 1, "config"), (["config"], 1, "config"),
-                                      (["serve"], 1, "config"), (["check", "-f", "/nonexistent/c.yaml"], 1, "config")):
+            for words, code, verb, form in ((["ps"], 3, "serve", "serve --help"), (["check"], 1, "init", "init\n"),
+                                            (["config"], 1, "init", "init\n"), (["serve"], 1, "init", "init\n"),
+                                            (["check", "-f", "/nonexistent/c.yaml"], 1, "config", "config --help")):
                 done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL,
                                       env={"PATH": "/usr/bin", "HOME": folder, "COTENANT_SOCKET": "/nonexistent/s"})
                 self.assertEqual(done.returncode, code, (words, done.stderr))
-                self.assertIn(f"try: cotenant {verb} --help", done.stderr, words)
+                self.assertIn(f"try: cotenant {form}", done.stderr, words)
                 self.assertIn("chat: {file: ~/models/NAME.gguf}", run(verb, "--help").stdout)
 
     def test_check_shows_where_what_is_missing_is_named(self):

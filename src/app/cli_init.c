@@ -1,0 +1,249 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/catalogue.h"
+#include "app/cli.h"
+#include "base/alloc.h"
+#include "conf/text.h"
+
+/*
+ * init - a first configuration, from the model files that are there.
+ *
+ * It writes down what a person would: each file under a name, nothing else, for
+ * everything else has a default. It never touches a file that exists.
+ */
+enum { MODELS_MOST = 200, DEPTH_MOST = 4 };
+
+struct found {
+	char *path[MODELS_MOST];
+	int count;
+	bool more; /* there were too many */
+};
+
+static const struct cli_option init_options[] = {
+	{ "file", 'f', CLI_TEXT, "FILE", "where to write it (./cotenant.yaml)" },
+	{ 0 },
+};
+
+/* Parts beside a model (projectors, adapters, the further pieces of one that is split) are no models. */
+static bool is_model(const char *name, const char *path)
+{
+	static const char *const parts[] = { "mmproj", "adapter", "model.safetensors" };
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (str_starts(str_from(name), parts[i]))
+			return false;
+	if (strstr(name, "-of-") && (!strstr(name, "-00001-of-") || !str_ends(str_from(name), ".gguf")))
+		return false;
+	return conf_engine_of_file(path) != NULL;
+}
+
+/* Links to files are followed, as some caches keep them; links to folders are not, as they may go in circles. */
+static void search(const char *folder, int depth, struct found *found)
+{
+	DIR *dir = depth < DEPTH_MOST ? opendir(folder) : NULL;
+
+	if (!dir)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		struct stat file, link;
+		char *path = xasprintf("%s/%s", folder, entry->d_name);
+		bool there = entry->d_name[0] != '.' && stat(path, &file) == 0 && lstat(path, &link) == 0;
+		if (there && S_ISDIR(link.st_mode))
+			search(path, depth + 1, found);
+		if (!there || !S_ISREG(file.st_mode) || !is_model(entry->d_name, path)) {
+			free(path);
+		} else if (found->count == MODELS_MOST) {
+			found->more = true;
+			free(path);
+		} else {
+			found->path[found->count++] = path;
+		}
+	}
+	closedir(dir);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Where people keep models, so far as it is there; returns what was looked at, for a refusal. */
+static const char *search_usual(struct found *found)
+{
+	static const char *const usual[] = { "models", ".cache/llama.cpp", ".lmstudio/models" };
+	const char *home = getenv("HOME");
+
+	for (size_t i = 0; home && *home && i < sizeof(usual) / sizeof(usual[0]); i++) {
+		char *folder = xasprintf("%s/%s", home, usual[i]);
+		search(folder, 0, found);
+		free(folder);
+	}
+	search("/var/lib/models", 0, found);
+	return "~/models, ~/.cache/llama.cpp, ~/.lmstudio/models and /var/lib/models";
+}
+
+/* "Qwen2.5-7B-Instruct-Q4_K_M-00001-of-00002.gguf" -> "qwen2.5-7b-instruct-q4_k_m". */
+static void name_of_file(const char *path, char *out, size_t out_bytes)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	const char *piece = strstr(base, "-00001-of-"), *dot = strrchr(base, '.');
+	const char *end = piece ? piece : dot && dot > base ? dot : base + strlen(base);
+
+	str_copy(out, out_bytes, (struct str){ base, (size_t)(end - base) });
+	for (char *at = out; *at; at++) {
+		bool upper = *at >= 'A' && *at <= 'Z';
+		bool keeps = (*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || strchr("._-", *at);
+		*at = upper ? (char)(*at - 'A' + 'a') : keeps ? *at : '-';
+	}
+}
+
+static bool is_taken(char (*names)[80], int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void write_down(const struct found *found, struct buf *out)
+{
+	char(*names)[80] = xcalloc(MODELS_MOST, sizeof(*names));
+
+	buf_printf(out, "# Written by cotenant init. All else has a default: cotenant config prints it.\n"
+	                "listen: 127.0.0.1:8778\n"
+	                "models:\n");
+	for (int i = 0; i < found->count; i++) {
+		char base[72];
+		name_of_file(found->path[i], base, sizeof(base));
+		str_copy(names[i], sizeof(names[i]), str_from(base));
+		for (int k = 2; is_taken(names, i, names[i]); k++)
+			snprintf(names[i], sizeof(names[i]), "%s-%d", base, k);
+		buf_printf(out, "  ");
+		text_quote(str_from(names[i]), out);
+		buf_printf(out, ": {file: ");
+		text_quote(str_from(found->path[i]), out);
+		buf_printf(out, "}\n");
+	}
+	free(names);
+}
+
+/* 0, or a negative errno. Nothing that exists is written to. */
+static int create(const char *path, struct str text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int code = fd < 0 ? -errno : 0;
+
+	for (size_t done = 0; code == 0 && done < text.length;) {
+		ssize_t written = write(fd, text.data + done, text.length - done);
+		if (written < 0 && errno != EINTR)
+			code = -errno;
+		done += written > 0 ? (size_t)written : 0;
+	}
+	if (fd >= 0 && close(fd) < 0 && code == 0)
+		code = -errno;
+	if (fd >= 0 && code)
+		unlink(path);
+	return code;
+}
+
+/* One line for each kind of engine whose program is missing, not one for each model. */
+static void tell_missing(const struct conf *conf)
+{
+	struct err err;
+
+	for (size_t i = 0; i < conf->model_count; i++) {
+		const char *engine = conf->models[i].engine_name;
+		size_t first = 0;
+		while (strcmp(conf->models[first].engine_name, engine) != 0)
+			first++;
+		if (first == i && catalogue_check_program(&conf->models[i], &err) < 0)
+			printf("missing: %s\n", err.text);
+	}
+}
+
+/* What was written, read as serve will read it. */
+static int tell(const char *path, const struct found *found)
+{
+	struct buf problems = BUF_INIT;
+	struct conf *conf = conf_load(path, &problems);
+
+	printf("%s: %d model%s%s\n", path, found->count, found->count == 1 ? "" : "s",
+	       found->more ? ", as many as are taken at once" : "");
+	fputs(buf_cstr(&problems), stderr);
+	for (size_t i = 0; conf && i < conf->model_count; i++) {
+		const struct conf_model *model = &conf->models[i];
+		printf("  %-40s %s\n", model->name, model->engine_name);
+	}
+	if (conf)
+		tell_missing(conf);
+	printf("next: cotenant check -f %s && cotenant serve -f %s\n", path, path);
+	int code = conf ? CLI_DONE : CLI_FAILED;
+	conf_free(conf);
+	buf_release(&problems);
+	return code;
+}
+
+static int write_config(const char *path, const struct found *found)
+{
+	struct buf text = BUF_INIT;
+	char command[PATH_MAX + 32];
+
+	write_down(found, &text);
+	int code = create(path, buf_str(&text));
+	buf_release(&text);
+	snprintf(command, sizeof(command), code == -EEXIST ? "cotenant check -f %s" : "cotenant init -f FILE", path);
+	if (code == -EEXIST)
+		return cli_fail(CLI_FAILED, command, "%s is there already, and stays as it is", path);
+	if (code < 0)
+		return cli_fail(CLI_FAILED, command, "%s cannot be written: %s", path, strerror(-code));
+	return tell(path, found);
+}
+
+static int run_init(const struct cli_args *args)
+{
+	struct found *found = xcalloc(1, sizeof(*found));
+	const char *file = cli_value(args, "file")->text;
+	const char *looked = args->operands ? args->operand[0] : NULL;
+	char whole[PATH_MAX];
+
+	for (int i = 0; i < args->operands; i++)
+		if (realpath(args->operand[i], whole))
+			search(whole, 0, found);
+	if (args->operands == 0)
+		looked = search_usual(found);
+	qsort(found->path, (size_t)found->count, sizeof(found->path[0]), by_path);
+	int code = found->count
+	                   ? write_config(file ? file : "cotenant.yaml", found)
+	                   : cli_fail(CLI_FAILED, "cotenant init DIR", "there are no model files (.gguf, .safetensors, "
+	                              "whisper's .bin) in %s", looked);
+	for (int i = 0; i < found->count; i++)
+		free(found->path[i]);
+	free(found);
+	return code;
+}
+
+const struct cli_verb verb_init = {
+	.name = "init",
+	.operands = "[DIR...]",
+	.summary = "write a first configuration from the model files that are there",
+	.help = "Looks for model files in DIR and the folders below it, else in ~/models, ~/.cache/llama.cpp,\n"
+	        "~/.lmstudio/models and /var/lib/models, and writes a configuration with one model for each,\n"
+	        "named after its file. A configuration that is there already stays as it is.\n\n"
+	        "By hand the least is (doc/config.md has all keys):\n"
+	        "  models:\n"
+	        "    chat: {file: ~/models/NAME.gguf}\n\n"
+	        "Examples:\n"
+	        "  cotenant init && cotenant serve\n"
+	        "  cotenant init ~/models /data/gguf -f other.yaml",
+	.options = init_options,
+	.most = CLI_OPERANDS_MAX,
+	.run = run_init,
+};
