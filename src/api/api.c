@@ -156,11 +156,8 @@ void api_handle(struct api *api, struct call *call)
 static const char *model_name(void *ctx, uint32_t model)
 {
 	const struct api *api = ctx;
-	struct model_view view;
 
-	if (!arbiter_model(api->host.arbiter(api->host.ctx), model, &view))
-		return NULL;
-	return view.spec->name;
+	return arbiter_name(api->host.arbiter(api->host.ctx), model);
 }
 
 struct api *api_new(const struct api_options *options, const struct api_host *host)

@@ -143,13 +143,6 @@ static enum fits fits_step(void *ctx, uint32_t step)
 	return arbiter_fits(fitting->shell->arbiter, fitting->model, &spec);
 }
 
-static bool is_loaded(const struct shell *shell, uint32_t model)
-{
-	struct model_view view;
-
-	return arbiter_model(shell->arbiter, model, &view) && !id_is_none(view.instance);
-}
-
 static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t request)
 {
 	struct catalogue_row *row = &shell->catalogue.rows[model];
@@ -169,7 +162,7 @@ static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, u
 	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
 	uint32_t least = elastic_step_for(elastic, tokens);
 	struct fitting fitting = { shell, model, least };
-	bool loaded = is_loaded(shell, model);
+	bool loaded = !id_is_none(arbiter_instance(shell->arbiter, model));
 
 	if (loaded && least <= elastic->now)
 		return;
@@ -184,7 +177,7 @@ int64_t shell_context_tokens(const struct shell *shell, uint32_t model, const st
 {
 	struct prompt_size size = prompt_longest(prompt);
 
-	if (size.tokens < 0 && is_loaded(shell, model))
+	if (size.tokens < 0 && !id_is_none(arbiter_instance(shell->arbiter, model)))
 		return 0;
 	if (size.tokens < 0 && size.bytes > 0 && size.bytes < INT32_MAX)
 		size.bytes = size.bytes * 1000 / dense_milli(shell, model);

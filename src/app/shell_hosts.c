@@ -29,13 +29,6 @@ void shell_push_arrived(struct shell *shell, struct id ticket, const struct requ
 	shell_push(shell, &event);
 }
 
-static bool has_instance(const struct shell *shell, uint32_t model)
-{
-	struct model_view view;
-
-	return arbiter_model(shell->arbiter, model, &view) && !id_is_none(view.instance);
-}
-
 static void on_request(void *ctx, struct id ticket, const struct request_spec *spec)
 {
 	struct shell *shell = ctx;
@@ -47,7 +40,7 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 		sampler_now(shell->sampler);
 	/* Nobody is evicted for a file that cannot be used, or by what another file took. */
 	if (wants_it && (unusable || (shell->conf->models[spec->model].file &&
-	                              !has_instance(shell, spec->model))))
+	                              id_is_none(arbiter_instance(shell->arbiter, spec->model)))))
 		shell_recheck(shell, ticket, spec);
 	else
 		shell_push_arrived(shell, ticket, spec);
@@ -76,13 +69,6 @@ static void push_answered(struct shell *shell, const struct exchange_end *end)
 	shell_push(shell, &event);
 }
 
-static struct id instance_of(const struct shell *shell, uint32_t model)
-{
-	struct model_view view;
-
-	return arbiter_model(shell->arbiter, model, &view) ? view.instance : ID_NONE;
-}
-
 static void on_request_end(void *ctx, const struct exchange_end *end)
 {
 	struct shell *shell = ctx;
@@ -92,7 +78,7 @@ static void on_request_end(void *ctx, const struct exchange_end *end)
 	else if (!id_is_none(end->ticket))
 		push_request_end(shell, EVENT_REQUEST_GONE, end->ticket, end->fail);
 	if (end->dispatched && end->model != MODEL_NONE && !id_is_none(end->ticket))
-		shell_kept_ended(shell, instance_of(shell, end->model), shell->conversation_of[end->ticket.index],
+		shell_kept_ended(shell, arbiter_instance(shell->arbiter, end->model), shell->conversation_of[end->ticket.index],
 		                 end->tokens_in + end->tokens_out);
 	if (end->dispatched && !id_is_none(end->ticket))
 		shell_context_ended(shell, end);

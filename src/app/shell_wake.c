@@ -57,18 +57,16 @@ void shell_on_unhealthy(void *ctx, struct id instance, const char *text)
 
 void shell_note_speed(struct shell *shell, uint32_t model, int64_t tokens, int64_t us)
 {
-	struct model_view view;
-	struct instance_row *row = NULL;
+	struct id instance = arbiter_instance(shell->arbiter, model);
+	struct instance_row *row = shell_instance(shell, instance);
 
-	if (arbiter_model(shell->arbiter, model, &view))
-		row = shell_instance(shell, view.instance);
 	if (!row || tokens < TOKENS_LEAST || us <= 0)
 		return;
 	double speed = (double)tokens * US_PER_S / (double)us;
 	if (row->woke && row->speed > 0 && speed < row->speed / SLOW_PART) {
 		log_warn("%s answers %.1f tokens/s, before the machine slept it was %.1f: its device is gone",
 		         shell->conf->models[row->model].name, speed, row->speed);
-		give_up(shell, view.instance);
+		give_up(shell, instance);
 		return;
 	}
 	row->woke = false;

@@ -177,6 +177,9 @@ struct model_hold {
 	struct amount claim; /* zero where it has no instance */
 };
 
+/* What each request asks for; NULL and ID_NONE: absent, not loaded. */
+const char *arbiter_name(const struct arbiter *arbiter, uint32_t model);
+struct id arbiter_instance(const struct arbiter *arbiter, uint32_t model);
 bool arbiter_hold(const struct arbiter *arbiter, uint32_t model, struct model_hold *out); /* false: absent */
 uint32_t arbiter_pools(const struct arbiter *arbiter);
 void arbiter_pool(const struct arbiter *arbiter, uint32_t pool, struct pool_view *out);

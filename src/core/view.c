@@ -46,6 +46,21 @@ static const struct model *model_known(const struct arbiter *a, uint32_t index)
 	return model->present || model_instance(a, model) ? model : NULL;
 }
 
+const char *arbiter_name(const struct arbiter *a, uint32_t index)
+{
+	const struct model *model = model_known(a, index);
+
+	return model ? model->spec.name : NULL;
+}
+
+struct id arbiter_instance(const struct arbiter *a, uint32_t index)
+{
+	const struct model *model = model_known(a, index);
+	const struct instance *instance = model ? model_instance(a, model) : NULL;
+
+	return instance ? instance_id(a, instance) : ID_NONE;
+}
+
 bool arbiter_hold(const struct arbiter *a, uint32_t index, struct model_hold *out)
 {
 	const struct model *model = model_known(a, index);
