@@ -296,11 +296,34 @@ static void keep_last(struct stream_reader *reader, struct str bytes)
 	reader->started = true;
 }
 
+/* What follows the '_' that each key that counts has one of; false: none of them is there. */
+static bool may_count(struct str bytes)
+{
+	static const char *const behind[] = { "tok", "eva", "cou", "pre", "n\"", "ms\"" };
+	const char *end = bytes.data + bytes.length;
+
+	for (const char *at = bytes.data; (at = memchr(at, '_', (size_t)(end - at)));) {
+		struct str rest = { ++at, (size_t)(end - at) };
+		for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
+			if (rest.length && rest.data[0] == behind[i][0] && str_starts(rest, behind[i]))
+				return true;
+	}
+	return false;
+}
+
+/* Most reads are whole events that count nothing: no string goes on behind the line's end. */
+static bool is_idle_talk(const struct stream_reader *reader, struct str bytes)
+{
+	return reader->state == SEEK_QUOTE && bytes.data[bytes.length - 1] == '\n' && !may_count(bytes);
+}
+
 void stream_reader_feed(struct stream_reader *reader, struct str bytes)
 {
 	if (bytes.length == 0)
 		return;
 	keep_last(reader, bytes);
+	if (is_idle_talk(reader, bytes))
+		return;
 	while (bytes.length > 0) {
 		size_t taken = 1;
 		if (reader->state == IN_STRING) {

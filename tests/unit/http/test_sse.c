@@ -58,6 +58,25 @@ static void the_last_counts_are_kept(void **state)
 	assert_true(reader.tokens_in == 7 && reader.prefill_us == 12000 && reader.decode_us == 250);
 }
 
+/* Lines are passed over by what all keys have in common: none of them is overlooked. */
+static void each_key_counts_in_a_whole_event(void **state)
+{
+	static const char *const keys[] = { "prompt_tokens", "completion_tokens", "input_tokens", "output_tokens",
+		                            "prompt_eval_count", "eval_count", "tokens_evaluated", "tokens_predicted",
+		                            "prompt_n", "cache_n", "predicted_n", "prompt_ms", "predicted_ms" };
+	char event[128];
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const struct stream_reader *r = &reader;
+		snprintf(event, sizeof(event), "data: {\"finish_reason\":null,\"%s\":7}\n\n", keys[i]);
+		feed(STREAM_SSE, event);
+		int64_t counted = r->tokens_in + r->tokens_out + r->prefill_tokens + r->cached_tokens +
+		                  r->decode_tokens + r->prefill_us / 1000 + r->decode_us / 1000;
+		assert_int_equal(counted, 7);
+	}
+}
+
 static void what_a_model_wrote_is_not_counted(void **state)
 {
 	(void)state;
@@ -123,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_end_with_an_empty_line),
 		cmocka_unit_test(the_last_counts_are_kept),
+		cmocka_unit_test(each_key_counts_in_a_whole_event),
 		cmocka_unit_test(what_a_model_wrote_is_not_counted),
 		cmocka_unit_test(a_stray_quote_does_not_blind_the_reader),
 		cmocka_unit_test(signs_of_life_have_the_form_of_the_stream),
