@@ -254,6 +254,27 @@ static void check_room(struct world *world)
 		world_broken(world, "a load beyond the limit: %lld held", (long long)held);
 }
 
+/* At a critical moment nothing loads, and as long as somebody idle is there, somebody leaves. */
+static void check_critical(struct world *world)
+{
+	bool idle = false, leaving = false;
+
+	for (uint32_t i = 0; i < WORLD_ENGINES; i++) {
+		const struct sim_engine *engine = &world->engine[i];
+		struct model_view view;
+		leaving |= engine->clearing || engine->state == ENGINE_STOPPING || engine->state == ENGINE_DEAD;
+		if (engine->state == ENGINE_LOADING && !engine->outside)
+			world_broken(world, "model %u loads at a critical moment", engine->model);
+		if (engine->state != ENGINE_READY || engine->outside ||
+		    !arbiter_model(world->arbiter, engine->model, &view))
+			continue;
+		bool ours = !(view.spec->flags & MODEL_OUTSIDE) && !view.pinned;
+		idle |= ours && view.state == MODEL_IDLE && id_equal(view.instance, engine->id);
+	}
+	if (idle && !leaving)
+		world_broken(world, "nobody leaves at a critical moment, though somebody is idle");
+}
+
 void world_tell(struct world *world, struct event *event)
 {
 	event->at_us = world->now - world->behind_us;
@@ -265,6 +286,8 @@ void world_tell(struct world *world, struct event *event)
 	run(world, event);
 	if (world->spawned)
 		check_room(world);
+	if (world->pressure == PRESSURE_CRIT && event->type == EVENT_SAMPLE)
+		check_critical(world);
 	if (rng_below(&world->rng, 50) != 0)
 		return;
 
@@ -305,6 +328,9 @@ static void check_quiet(struct world *world)
 		if (there && (view.state == MODEL_DRAINING || view.state == MODEL_RESIZING || view.state == MODEL_BUSY))
 			world_broken(world, "model %u is %s though nobody asks for anything", i,
 			             model_state_name(view.state));
+		if (there && view.state == MODEL_IDLE && view.kv_bytes != view.kept_bytes)
+			world_broken(world, "model %u claims %lld for conversations that hold %lld", i,
+			             (long long)view.kv_bytes, (long long)view.kept_bytes);
 	}
 	for (uint32_t pool = 0; pool < arbiter_pools(world->arbiter); pool++) {
 		struct pool_view view;
