@@ -17,6 +17,7 @@ struct advice {
 	size_t count;
 	const struct catalogue_row *left_out; /* the first that cannot be judged; NULL = all can */
 	size_t left_out_count;
+	const char *assumed;        /* an engine that is not here, whose usual build is assumed; NULL = all are */
 	int64_t room_bytes;
 	int64_t now_bytes;          /* all of them, as they are; elastic contexts as they start */
 	int64_t grown_bytes;        /* the same with those contexts at their largest */
@@ -65,6 +66,9 @@ static void collect(struct advice *advice)
 		advice->now_bytes += weights + model->rest_bytes;
 		advice->grown_bytes += weights + at_least_zero(steady_grown(row) - weights);
 		advice->index[advice->count++] = i;
+		struct err err;
+		if (!advice->assumed && catalogue_check_program(&advice->conf->models[i], &err) < 0)
+			advice->assumed = conf_engine_name(advice->conf->models[i].engine);
 	}
 }
 
@@ -139,6 +143,9 @@ static void describe(const struct advice *advice, char *out, size_t out_bytes)
 	if (advice->count > 0)
 		at = snprintf(out, out_bytes, "%zu model%s need%s %s at %s; %s may be used%s", advice->count,
 		              one ? "" : "s", one ? "s" : "", now, contexts, room_text, limited ? " (memory.limit)" : "");
+	if (advice->assumed && at >= 0 && (size_t)at < out_bytes)
+		at += snprintf(out + at, out_bytes - (size_t)at,
+		               "; assumed, as %s is not here: its usual build, caches reserved whole", advice->assumed);
 	if (advice->left_out && at >= 0 && (size_t)at < out_bytes)
 		snprintf(out + at, out_bytes - (size_t)at, "%s%zu cannot be judged: %.160s", at ? "; " : "",
 		         advice->left_out_count, advice->left_out->error);
@@ -174,7 +181,10 @@ json_t *doctor_quants(const struct conf *conf, const struct topology *topology, 
 
 	if (findings->count >= FINDINGS_MAX)
 		return NULL;
-	const struct catalogue_ground ground = { .room_bytes = advice.room_bytes, .has_devices = topology->devices > 0 };
+	/* Sizes follow from the files: an engine that is not here would say no more. */
+	const struct catalogue_ground ground = { .room_bytes = advice.room_bytes,
+		                                 .files_alone = true,
+		                                 .has_devices = topology->devices > 0 };
 	catalogue_build(conf, &ground, &advice.catalogue);
 	advice.models = xcalloc(advice.catalogue.count + 1, sizeof(*advice.models));
 	advice.index = xcalloc(advice.catalogue.count + 1, sizeof(*advice.index));

@@ -29,7 +29,7 @@ void calls_clear(struct calls *calls)
 	};
 }
 
-/* A size; -1 where it is missing, null, of another type or out of the world. */
+/* A size; -1 where it is missing, null, of another type or below 0; none is over BYTES_MOST. */
 static int64_t size_of(const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
@@ -37,8 +37,10 @@ static int64_t size_of(const json_t *object, const char *key)
 	if (!json_is_number(value))
 		return -1;
 	double bytes = json_number_value(value);
-	if (!(bytes >= 0 && bytes <= (double)BYTES_MOST))
+	if (!(bytes >= 0))
 		return -1;
+	if (bytes > (double)BYTES_MOST)
+		return BYTES_MOST; /* as large as any lie */
 	return json_is_integer(value) ? json_integer_value(value) : (int64_t)bytes;
 }
 

@@ -193,7 +193,7 @@ enum finding_status check_vendor_values(const struct doctor *d, struct finding *
 {
 	const struct topology *t = d->topology;
 	bool told = t->calls.hip_total_bytes >= 0 || t->calls.cuda_total_bytes >= 0 ||
-	            t->calls.nvmls > 0;
+	            t->calls.nvmls > 0 || t->calls.kfd_available_bytes >= 0 || t->calls.regions > 0;
 
 	for (uint32_t i = 0; i < t->warnings; i++)
 		if (strcmp(t->warning[i].code, "vendor_value") == 0)

@@ -84,7 +84,7 @@ static bool is_worth_asking(void)
 
 static int64_t bytes_of(unsigned long long value)
 {
-	return value < 1ull << 50 ? (int64_t)value : -1;
+	return value == ~0ull ? -1 : value < 1ull << 50 ? (int64_t)value : INT64_C(1) << 50;
 }
 
 static void add_process(struct calls_nvml *gpu, const struct nvml_process *process)

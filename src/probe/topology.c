@@ -37,11 +37,15 @@ void topology_warn(struct topology *t, const char *code, const char *format, ...
 
 	if (t->warnings == WARNINGS_MAX)
 		return;
-	struct warning *warning = &t->warning[t->warnings++];
+	struct warning *warning = &t->warning[t->warnings];
 	warning->code = code;
 	va_start(args, format);
 	vsnprintf(warning->message, sizeof warning->message, format, args);
 	va_end(args);
+	for (uint32_t i = 0; i < t->warnings; i++)
+		if (strcmp(t->warning[i].message, warning->message) == 0)
+			return; /* told already */
+	t->warnings++;
 }
 
 int64_t topology_number(const char *root, struct topology *t, const char *name, bool needed, const char *effect)
@@ -204,25 +208,6 @@ static void judge(struct topology *t)
 			              (long long)(t->free_2m_bytes / MIB));
 }
 
-static void judge_vendor_values(struct topology *t)
-{
-	const struct calls *calls = &t->calls;
-
-	if (calls->hip_free_bytes > calls->hip_total_bytes && calls->hip_total_bytes >= 0)
-		topology_warn(t, "vendor_value",
-		              "HIP says more is free (%lld MiB) than there is (%lld MiB): not used",
-		              (long long)(calls->hip_free_bytes / MIB),
-		              (long long)(calls->hip_total_bytes / MIB));
-	for (uint32_t i = 0; i < calls->nvmls; i++)
-		if (calls->nvml[i].total_bytes > 0 &&
-		    calls->nvml[i].free_bytes > calls->nvml[i].total_bytes)
-			topology_warn(t, "vendor_value",
-			              "NVML says more is free than there is of device %u: not used",
-			              i);
-	if (calls->cuda_total_bytes > 0 && calls->cuda_free_bytes > calls->cuda_total_bytes)
-		topology_warn(t, "vendor_value", "CUDA says more is free than there is: not used");
-}
-
 static int read_again(const char *root, struct topology *t, struct err *err)
 {
 	int rc = topology_read_use(root, t, err);
@@ -237,7 +222,7 @@ static int read_again(const char *root, struct topology *t, struct err *err)
 	topology_list_views(t);
 	topology_weigh(t);
 	judge(t);
-	judge_vendor_values(t);
+	topology_judge_vendors(t);
 	judge_inputs(t);
 	return 0;
 }
@@ -258,6 +243,7 @@ int topology_find(const char *root, struct topology *t, struct err *err)
 	} else
 		calls_live(&t->calls, &t->cards);
 	read_limits(root, t);
+	topology_disbelieve(t);
 	t->pools = 1;
 	t->pool[0] = (struct pool){ .name = "ram", .size_bytes = t->mem.total, .node = -1 };
 	topology_find_devices(root, t);
@@ -274,5 +260,6 @@ int topology_read(const char *root, struct topology *t, struct err *err)
 	cards_read_use(root, &t->cards, &t->inputs);
 	if (!root[0] && t->devices > 0)
 		calls_refresh(&t->calls, &t->cards, t->nvml);
+	topology_disbelieve(t);
 	return read_again(root, t, err);
 }

@@ -56,6 +56,11 @@ int topology_read_node(const char *root, struct topology *t, uint32_t node, stru
 /* use.c: U of each pool. */
 int topology_read_use(const char *root, struct topology *t, struct err *err);
 
+/* vendors.c: sizes that no device has are no longer there; after the calls, before the devices are looked for. */
+void topology_disbelieve(struct topology *t);
+/* vendors.c: warnings of values that contradict others; after the use. */
+void topology_judge_vendors(struct topology *t);
+
 /* views.c: all readings of each pool. After the use, before what is allocatable. */
 void topology_list_views(struct topology *t);
 

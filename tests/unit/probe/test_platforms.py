@@ -292,6 +292,74 @@ def a_silent_nvml_is_told():
         yield f"a silent NVML is not told: {check}"
 
 
+def put(calls, path, value):
+    *folders, last = path
+    for name in folders:
+        calls = calls[name] if isinstance(name, int) else calls.setdefault(name, {})
+    calls[last] = value
+
+
+# Of a machine, what a vendor's interface says, and what it says it of.
+LIES = [
+    ("strix-halo-gtt", ("kfd_available_bytes",), 99999999999999, "KFD"),
+    ("rx7900gre", ("hip", "total_bytes"), 10**15, "HIP"),
+    ("rx7900gre", ("hip", "total_bytes"), 10**18, "HIP"),
+    ("rtx5090-rtx3090", ("nvml", 0, "total_bytes"), 10**15, "NVML"),
+    ("gb10", ("cuda", "total_bytes"), 10**15, "CUDA"),
+    ("gb10-loaded", ("nvml", 0, "processes", 0, "used_bytes"), 10**13, "NVML"),
+    ("intel-xe-half", ("xe_regions", 0, "used_bytes"), 10**11, "card0"),
+    ("intel-xe-half", ("xe_regions", 0, "total_bytes"), 10**12, "card0"),
+]
+
+
+def lies_are_told():
+    for tree, path, value, who in LIES:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / "tree"
+            shutil.copytree(TREES / tree, copy)
+            calls = json.loads((copy / "calls.json").read_text())
+            put(calls, path, value)
+            (copy / "calls.json").write_text(json.dumps(calls))
+            memory, doctor = ask("memory", copy), ask("doctor", copy)
+        told = [warning["message"] for warning in memory["warnings"] if warning["code"] == "vendor_value"]
+        status = {check["id"]: check["status"] for check in doctor["checks"]}.get("vendor_values", "advice")
+        if not any(who in message for message in told) or status != "advice":
+            yield f"{tree}: {path} = {value} is not told: {told}, {status}"
+        yield from (f"{tree}: {path} = {value}: {text}" for text in impossible(memory))
+    for name, mib in (("mem_info_vram_used", 1024), ("mem_info_gtt_used", 200 * 1024)):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / "tree"
+            shutil.copytree(TREES / "strix-halo-gtt", copy)
+            (copy / "sys/class/drm/card0/device" / name).write_text(f"{mib << 20}\n")
+            told = [warning["message"] for warning in ask("memory", copy)["warnings"]]
+        if not any("counts as full" in message for message in told):
+            yield f"{name} over its total is not told: {told}"
+
+
+def usable_is_within_capacity_in_words():
+    """As text no pool is advised to be filled beyond what the reserve leaves; the JSON keeps its formulas."""
+    for tree in ("strix-halo-gtt",):
+        text = subprocess.run([PROGRAM, "memory", "--root", str(TREES / tree)], capture_output=True, text=True).stdout
+        pool = text[text.index("carveout-card0"):].split("\n")
+        rows = {line.split()[0]: line.split()[1] for line in pool[1:4]}
+        if rows["usable"] != rows["capacity"]:
+            yield f"{tree}: usable {rows['usable']} of capacity {rows['capacity']}"
+
+
+def a_model_is_judged_without_its_engine():
+    model = TREES.parent / "corpus/gguf/llama3-8b.gguf"
+    with tempfile.TemporaryDirectory() as folder:
+        conf = pathlib.Path(folder) / "cotenant.yaml"
+        conf.write_text("engines: {llama-server: {path: /no/such/llama-server}}\n"
+                        f"models: {{chat: {{engine: llama-server, file: {model}, context: 2048}}}}\n")
+        done = subprocess.run([PROGRAM, "doctor", "--root", str(TREES / "strix-halo-gtt"), "-f", str(conf), "--json"],
+                              capture_output=True, text=True, timeout=20)
+    told = json.loads(done.stdout)
+    check = next((check for check in told["checks"] if check["id"] == "quantisation"), None)
+    if not check or check["status"] != "ok" or "llama-server is not here" not in check["found"] or len(told["quantisation"]) != 1:
+        yield f"without its engine: {check} {told['quantisation']} {done.stderr}"
+
+
 def damaged_trees(tree, rng, folder):
     for number in range(ROUNDS):
         copy = pathlib.Path(folder) / f"{tree.name}-{number}"
@@ -314,6 +382,7 @@ def main():
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
         faults += [f"{tree.name}: {text}" for text in found]
     faults += recording_is_read_again() + what_may_not_be_read_is_named()
+    faults += [*lies_are_told(), *usable_is_within_capacity_in_words(), *a_model_is_judged_without_its_engine()]
     faults += [*what_is_no_use_is_told(), *a_silent_nvml_is_told(), *of_unreadable_files(rng)]
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:
