@@ -149,7 +149,7 @@ static int examine(const struct cli_args *args, const char *root, const char *re
 		*topology_is = topology_name(topology->kind);
 		*inputs = inputs_json(&topology->inputs);
 		if (record)
-			code = recording_save(record, topology, &err);
+			code = recording_save(root, record, topology, &err);
 	}
 	free(programs);
 	free(topology);

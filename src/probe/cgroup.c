@@ -430,6 +430,17 @@ bool cgroup_pressure_path(const struct cgroup_limits *limits, char out[PATH_MAX]
 	return false;
 }
 
+void cgroup_each(const char *root, const struct cgroup_mounts *mounts, bool is_v2,
+                 void (*look)(void *ctx, const char *group), void *ctx)
+{
+	char v2[PATH_MAX], v1[PATH_MAX];
+	const char *mount = is_v2 ? mounts->v2 : mounts->v1_memory;
+
+	own_paths(root, v2, v1);
+	if (mount[0] && (is_v2 ? v2 : v1)[0])
+		walk_up(mount, is_v2 ? below_mount(v2, mounts->v2_root) : below_mount(v1, mounts->v1_root), look, ctx);
+}
+
 struct oom_search {
 	const char *root;
 	struct oom_count *out;

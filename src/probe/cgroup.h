@@ -58,6 +58,10 @@ bool cgroup_pressure_path(const struct cgroup_limits *limits, char out[PATH_MAX]
  */
 const char *cgroup_find_room(const char *root, const struct cgroup_mounts *mounts, char out[PATH_MAX]);
 
+/* Our group and all above it up to the mount, ours first, of version 1 or 2; nothing where that is not known. */
+void cgroup_each(const char *root, const struct cgroup_mounts *mounts, bool is_v2,
+                 void (*look)(void *ctx, const char *group), void *ctx);
+
 /* How often the kernel killed for memory, ever. */
 struct oom_count {
 	int64_t machine_kills; /* on the machine */

@@ -100,6 +100,9 @@ static const struct check checks[] = {
 	{ "jetson_zram", JETSON, 30, check_jetson_zram, "none with large models",
 	  "what is compressed into it is RAM that the GPU cannot have",
 	  "systemctl disable nvzramconfig; reboot (lasts)" },
+	{ "jetson_clocks", JETSON, 10, check_jetson_clocks, "off with large models",
+	  "clocks that are held at their highest leave the board no power for the moments in which a large model needs it",
+	  "jetson_clocks --restore; systemctl disable jetson_clocks, where a service starts it (lasts)" },
 	{ "desktop", JETSON, 25, check_desktop, "none", "it holds memory that models could have",
 	  "systemctl set-default multi-user.target; reboot (lasts)" },
 	{ "cma", JETSON, 15, check_cma, "little memory in CMA",
@@ -115,7 +118,7 @@ static const struct check checks[] = {
 	  "too little lets drivers' allocations fail, too much hides up to 2.7 times as much from "
 	  "MemAvailable",
 	  "" },
-	{ "watermark_scale", ANY_GPU, 10, check_watermark_scale, "100",
+	{ "watermark_scale", EVERYWHERE, 10, check_watermark_scale, "100",
 	  "the kernel starts to reclaim earlier and more evenly",
 	  "echo vm.watermark_scale_factor=100 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
 	  "(lasts)" },
@@ -187,11 +190,14 @@ static const struct check checks[] = {
 	{ "torch_alloc", AMD_APU | GB10, 15, check_torch_conf,
 	  "expandable_segments for single models only", "it helps some and hangs others",
 	  "set it in the model's env:, not for all" },
+	{ "vllm", AMD_APU | GB10 | JETSON, 40, check_vllm, "--gpu-memory-utilization of at most 0.85",
+	  "vLLM takes its share of the whole memory at once, and here that is the system's too; the default is 0.9",
+	  "--gpu-memory-utilization 0.8, or --kv-cache-memory-bytes with what the cache needs" },
 	{ "ray", GB10, 10, check_ray, "RAY_memory_monitor_refresh_ms=0 with vLLM",
 	  "Ray kills workers by its own idea of memory; also use --gpu-memory-utilization of at "
 	  "most 0.85",
 	  "set it in the model's env:" },
-	{ "tuned", ANY_GPU, 5, check_tuned, "accelerator-performance", "5-8 % more prompt speed",
+	{ "tuned", EVERYWHERE, 5, check_tuned, "accelerator-performance", "5-8 % more prompt speed",
 	  "tuned-adm profile accelerator-performance (lasts)" },
 };
 

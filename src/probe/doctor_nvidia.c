@@ -187,6 +187,19 @@ enum finding_status check_jetson_zram(const struct doctor *d, struct finding *f)
 	return found(f, bytes > 0 ? FINDING_ADVICE : FINDING_OK, bytes > 0 ? "%lld MiB" : "none", MIB_OF(bytes));
 }
 
+/* It raises the least clock to the highest, and what it found before is what --restore brings back. */
+enum finding_status check_jetson_clocks(const struct doctor *d, struct finding *f)
+{
+	static const char least_name[] = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq";
+	static const char most_name[] = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq";
+	int64_t least = doctor_number(d, least_name), most = doctor_number(d, most_name);
+
+	if (least <= 0 || most <= 0)
+		return not_known(f);
+	return found(f, least == most ? FINDING_ADVICE : FINDING_OK, least == most ? "on, at %lld MHz" : "off, up to %lld MHz",
+	             (long long)(most / 1000));
+}
+
 enum finding_status check_desktop(const struct doctor *d, struct finding *f)
 {
 	static const char *const names[] = { "gnome-shell", "Xorg", "plasmashell", "lxpanel", "xfce4-session" };

@@ -43,7 +43,7 @@ doctor_check check_inputs; /* doctor.c */
 doctor_check check_kernel, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
         check_gttsize, check_page_pool, check_system_mem_limit, check_iommu, check_gtt_over_ram,
         check_xe_region, check_vendor_values, check_orphans, check_device_rights; /* doctor_gpu.c */
-doctor_check check_nvidia_driver, check_nvidia_settings, check_lfb, check_cma, check_l4t, check_jetson_zram,
+doctor_check check_nvidia_driver, check_nvidia_settings, check_lfb, check_cma, check_l4t, check_jetson_zram, check_jetson_clocks,
         check_desktop; /* doctor_nvidia.c */
 doctor_check check_swap, check_swappiness, check_min_free, check_watermark_scale,
         check_watermark_boost, check_thp, check_thp_defrag, check_proactive, check_unevictable,
@@ -52,5 +52,6 @@ doctor_check check_swap, check_swappiness, check_min_free, check_watermark_scale
         check_tuned; /* doctor_system.c */
 doctor_check check_unified_env, check_hsa_override, check_hsa_caps, check_torch_conf,
         check_ray; /* doctor_env.c */
+doctor_check check_vllm; /* doctor_engines.c */
 
 #endif

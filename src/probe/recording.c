@@ -12,7 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "probe/cgroup.h"
 #include "probe/lines.h"
+#include "probe/vllm.h"
 
 enum { FILE_MOST = 1 << 20, PROCESS_LEAST_KIB = 16 << 10, NODES = 64 };
 
@@ -42,6 +44,9 @@ static const char *const whole[] = {
 	"/sys/kernel/mm/transparent_hugepage/enabled",
 	"/sys/kernel/mm/transparent_hugepage/defrag",
 	"/sys/kernel/debug/ttm/page_pool",
+	"/etc/tuned/active_profile",
+	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq",
+	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq",
 	"/sys/block/zram0/disksize",
 	"/sys/block/zram1/disksize",
 };
@@ -81,6 +86,7 @@ static const char *const boot_words[] = { "amdgpu.",      "ttm.",
 	                                  "mem=" };
 
 struct recording {
+	const char *root; /* what is recorded: "" is this machine */
 	const char *folder;
 	struct err *err;
 	int code; /* of the first failure */
@@ -119,10 +125,18 @@ static void put(struct recording *recording, const char *name, struct str text)
 		close(fd);
 }
 
+static DIR *open_folder(const struct recording *recording, const char *name)
+{
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof path, "%s%s", recording->root, name);
+
+	return length >= 0 && (size_t)length < sizeof path ? opendir(path) : NULL;
+}
+
 static void copy_whole(struct recording *recording, const char *name)
 {
 	char *text = xmalloc(FILE_MOST);
-	int length = lines_read_all("", name, text, FILE_MOST);
+	int length = lines_read_all(recording->root, name, text, FILE_MOST);
 
 	if (length > 0)
 		put(recording, name, (struct str){ text, (size_t)length });
@@ -139,12 +153,12 @@ static bool starts_with_any(struct str line, const char *const *starts, size_t c
 
 /* The lines that start so, each start once where `first` is set. False where there is no such line.
  */
-static bool collect(const char *name, const char *const *starts, size_t count, struct buf *out)
+static bool collect(const struct recording *recording, const char *name, const char *const *starts, size_t count, struct buf *out)
 {
 	struct lines lines;
 	struct str line;
 
-	if (lines_open(&lines, "", name) < 0)
+	if (lines_open(&lines, recording->root, name) < 0)
 		return false;
 	while (lines_next(&lines, &line) && buf_length(out) < FILE_MOST)
 		if (starts_with_any(line, starts, count)) {
@@ -160,7 +174,7 @@ static void copy_lines(struct recording *recording, const char *name, const char
 {
 	struct buf out = BUF_INIT;
 
-	if (collect(name, starts, count, &out))
+	if (collect(recording, name, starts, count, &out))
 		put(recording, name, buf_str(&out));
 	buf_release(&out);
 }
@@ -172,12 +186,12 @@ static void copy_module_options(struct recording *recording)
 	char path[PATH_MAX];
 	struct buf out = BUF_INIT;
 	struct dirent *entry;
-	DIR *folder = opendir("/etc/modprobe.d");
+	DIR *folder = open_folder(recording, "/etc/modprobe.d");
 
 	while (folder && (entry = readdir(folder))) {
 		snprintf(path, sizeof path, "/etc/modprobe.d/%s", entry->d_name);
 		if (str_ends(str_from(entry->d_name), ".conf"))
-			collect(path, wanted, 1, &out);
+			collect(recording, path, wanted, 1, &out);
 	}
 	if (folder)
 		closedir(folder);
@@ -191,7 +205,7 @@ static void copy_boot_words(struct recording *recording)
 	char text[4096];
 	struct buf out = BUF_INIT;
 
-	if (lines_read_all("", "/proc/cmdline", text, sizeof text) <= 0)
+	if (lines_read_all(recording->root, "/proc/cmdline", text, sizeof text) <= 0)
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	for (struct str rest = str_from(text); rest.data;) {
@@ -268,7 +282,7 @@ static uint32_t copy_clients(struct recording *recording, uint32_t pid)
 	uint32_t count = 0;
 
 	snprintf(path, sizeof path, "/proc/%u/fd", pid);
-	DIR *folder = opendir(path);
+	DIR *folder = open_folder(recording, path);
 	if (!folder)
 		return 0;
 	while ((entry = readdir(folder))) {
@@ -285,11 +299,30 @@ static uint32_t copy_clients(struct recording *recording, uint32_t pid)
 	return count;
 }
 
+/* Of a vLLM how much it takes, and nothing else of its command line. */
+static void put_vllm(struct recording *recording, pid_t pid)
+{
+	char name[48];
+	struct buf text = BUF_INIT;
+	struct vllm vllm;
+
+	if (!vllm_read(recording->root, pid, &vllm))
+		return;
+	buf_printf(&text, "vllm%c", 0);
+	if (vllm.given)
+		buf_printf(&text, "--gpu-memory-utilization=%d.%03d%c", vllm.permille / 1000, vllm.permille % 1000, 0);
+	if (vllm.cache_given)
+		buf_printf(&text, "--kv-cache-memory-bytes=1%c", 0);
+	snprintf(name, sizeof name, "/proc/%d/cmdline", (int)pid);
+	put(recording, name, buf_str(&text));
+	buf_release(&text);
+}
+
 static void copy_processes(struct recording *recording)
 {
 	static const char *const wanted[] = { "Name:", "RssAnon:", "RssFile:", "RssShmem:",
 		                              "VmSwap:" };
-	DIR *folder = opendir("/proc");
+	DIR *folder = open_folder(recording, "/proc");
 	struct dirent *entry;
 	uint64_t pid;
 	char name[64];
@@ -299,10 +332,11 @@ static void copy_processes(struct recording *recording)
 		if (!str_to_u64(str_from(entry->d_name), &pid) || pid == 0 || pid > INT32_MAX)
 			continue;
 		snprintf(name, sizeof name, "/proc/%u/status", (unsigned)pid);
-		if (collect(name, wanted, sizeof wanted / sizeof wanted[0], &out) &&
+		if (collect(recording, name, wanted, sizeof wanted / sizeof wanted[0], &out) &&
 		    (copy_clients(recording, (uint32_t)pid) > 0 ||
 		     weight_of(buf_str(&out)) >= PROCESS_LEAST_KIB))
 			put(recording, name, buf_str(&out));
+		put_vllm(recording, (pid_t)pid);
 		buf_release(&out);
 	}
 	if (folder)
@@ -311,24 +345,100 @@ static void copy_processes(struct recording *recording)
 
 /* ---- control groups, without their names ---- */
 
-static void put_cgroup(struct recording *recording, const struct topology *t)
-{
-	char text[64];
+enum { GROUPS_MOST = 64 };
 
-	if (t->cgroup_limit_bytes >= t->mem.total)
-		return;
-	put(recording, "/proc/self/cgroup", STR("0::/group\n"));
-	put(recording, "/proc/self/mountinfo",
-	    STR("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"));
-	snprintf(text, sizeof text, "%lld\n", (long long)t->cgroup_limit_bytes);
-	put(recording, "/sys/fs/cgroup/group/memory.max", str_from(text));
-	snprintf(text, sizeof text, "%lld\n", (long long)t->cgroup_used_bytes);
-	put(recording, "/sys/fs/cgroup/group/memory.current", str_from(text));
+struct groups {
+	char name[GROUPS_MOST][PATH_MAX]; /* ours first, the mount last */
+	uint32_t count;
+};
+
+static void note_group(void *ctx, const char *group)
+{
+	struct groups *groups = ctx;
+
+	if (groups->count < GROUPS_MOST)
+		str_copy(groups->name[groups->count++], PATH_MAX, str_from(group));
 }
 
-int recording_save(const char *folder, const struct topology *topology, struct err *err)
+/* The path below its mount of the group at `index`, by its depth alone: "/g1/g2"; "" is the mount. */
+static void nameless(const struct groups *groups, uint32_t index, char *out, size_t out_bytes)
 {
-	struct recording recording = { .folder = folder, .err = err };
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (uint32_t depth = 1; depth < groups->count - index; depth++)
+		at += (size_t)snprintf(out + at, out_bytes - at, "/g%u", depth);
+}
+
+static void put_group(struct recording *recording, const struct groups *groups, uint32_t index, const char *mount, bool is_v2)
+{
+	static const char *const all[] = { "" };
+	static const char *const kept[] = { "inactive_file ", "active_file ", "total_inactive_file ", "total_active_file " };
+	static const char *const files[] = { "memory.max",      "memory.high",           "memory.current",
+		                             "memory.pressure", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		                             "memory.stat",     "cgroup.controllers" };
+	char path[GROUPS_MOST * 8], from[PATH_MAX + 32], to[PATH_MAX];
+
+	nameless(groups, index, path, sizeof path);
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+		struct buf out = BUF_INIT;
+		bool stat = strcmp(files[i], "memory.stat") == 0;
+		snprintf(from, sizeof from, "%s/%s", groups->name[index], files[i]);
+		snprintf(to, sizeof to, "%s%s/%s", mount, path, files[i]);
+		if (collect(recording, from, !stat ? all : is_v2 ? kept : kept + 2, stat ? 2 : 1, &out))
+			put(recording, to, buf_str(&out));
+		buf_release(&out);
+	}
+}
+
+/* One hierarchy: its groups, and the lines by which they are found. */
+static void put_hierarchy(struct recording *recording, const struct cgroup_mounts *mounts, bool is_v2, struct buf *mountinfo,
+                          struct buf *own)
+{
+	struct groups *groups = xmalloc(sizeof *groups);
+	const char *mount = "/sys/fs/cgroup/memory";
+	char path[GROUPS_MOST * 8];
+
+	if (is_v2)
+		mount = mounts->v1_memory[0] ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
+	groups->count = 0;
+	cgroup_each(recording->root, mounts, is_v2, note_group, groups);
+	if (is_v2 && mounts->v2[0])
+		buf_printf(mountinfo, "30 23 0:26 / %s rw - cgroup2 cgroup2 rw\n", mount);
+	if (!is_v2 && mounts->v1_memory[0])
+		buf_printf(mountinfo, "35 31 0:32 / %s rw - cgroup cgroup rw,memory\n", mount);
+	for (uint32_t i = 0; i < groups->count; i++)
+		put_group(recording, groups, i, mount, is_v2);
+	if (groups->count > 0) {
+		nameless(groups, 0, path, sizeof path);
+		buf_printf(own, "%s:%s\n", is_v2 ? "0:" : "4:memory", path[0] ? path : "/");
+	}
+	free(groups);
+}
+
+/* As they are: which versions, and which limits stand over us or do not. What cannot be read is not there either. */
+static void put_cgroups(struct recording *recording)
+{
+	struct cgroup_mounts *mounts = xmalloc(sizeof *mounts);
+	struct buf mountinfo = BUF_INIT, own = BUF_INIT;
+
+	cgroup_find_mounts(recording->root, mounts);
+	put_hierarchy(recording, mounts, false, &mountinfo, &own);
+	put_hierarchy(recording, mounts, true, &mountinfo, &own);
+	if (buf_length(&mountinfo) == 0)
+		buf_append_str(&mountinfo, STR("21 1 0:20 / /proc rw - proc proc rw\n"));
+	if (mounts->mountinfo == INPUT_OK)
+		put(recording, "/proc/self/mountinfo", buf_str(&mountinfo));
+	if (buf_length(&own) > 0)
+		put(recording, "/proc/self/cgroup", buf_str(&own));
+	buf_release(&mountinfo);
+	buf_release(&own);
+	free(mounts);
+}
+
+int recording_save(const char *root, const char *folder, const struct topology *topology, struct err *err)
+{
+	struct recording recording = { .root = root, .folder = folder, .err = err };
 	char *calls = calls_text(&topology->calls);
 
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
@@ -346,6 +456,6 @@ int recording_save(const char *folder, const struct topology *topology, struct e
 		copy_card(&recording, topology->cards.card[i].name);
 	copy_nodes(&recording);
 	copy_processes(&recording);
-	put_cgroup(&recording, topology);
+	put_cgroups(&recording);
 	return recording.code;
 }

@@ -91,13 +91,17 @@ def recording_is_read_again():
     with tempfile.TemporaryDirectory() as folder:
         saved = pathlib.Path(folder) / "saved"
         secret = "a-secret-in-the-environment"
-        done = subprocess.run([PROGRAM, "doctor", "--record", str(saved)], capture_output=True, timeout=60, text=True,
+        done = subprocess.run([PROGRAM, "doctor", "--record", str(saved), "--json"], capture_output=True, timeout=60, text=True,
                               env={**os.environ, "COTENANT_SECRET": secret})
         if done.returncode != 0:
             return [f"doctor --record ended with {done.returncode}: {done.stderr}"]
         total = next(line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal"))
         memory = ask("memory", saved)
         faults = [] if memory and memory["pools"][0]["size_bytes"] == int(total) * 1024 else ["the recording differs"]
+        for check in ("cgroup", "swappiness", "overcommit", "thp", "min_free", "watermark_scale", "memlock", "psi"):
+            live, again = (next(row["status"] for row in told["checks"] if row["id"] == check)
+                           for told in (json.loads(done.stdout), ask("doctor", saved)))
+            faults += [f"{check} is {live} here and {again} of the recording"] if live != again else []
         text = b"".join(path.read_bytes() for path in saved.rglob("*") if path.is_file()).decode(errors="replace")
         private = {word for word in (secret, os.uname().nodename, "test_platforms.py") if len(word) > 6}
         faults += [f"the recording holds {word!r}" for word in private if word in text]

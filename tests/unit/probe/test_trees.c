@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 
 #include "../cmocka_all.h"
 #include "base/rng.h"
+#include "probe/cgroup.h"
+#include "probe/recording.h"
 #include "probe/sample.h"
+#include "probe/vllm.h"
 #include "probe/seen.h"
 
 #define KIB INT64_C(1024)
@@ -390,6 +394,95 @@ static void damaged_machines_do_no_harm(void **state)
 	rmdir(path);
 }
 
+/* ---- recordings ---- */
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	(void)status;
+	(void)kind;
+	(void)walk;
+	return remove(path);
+}
+
+/* A recorded machine, recorded: what it says is the same, groups and their versions included. */
+static void same_when_recorded(const char *name)
+{
+	char folder[] = "/tmp/test-recording-XXXXXX";
+	struct topology *before = calloc(1, sizeof *before), *after = calloc(1, sizeof *after);
+	struct cgroup_mounts *mounts = calloc(2, sizeof *mounts);
+	struct err err = { 0 };
+
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(topology_find(tree(name), before, &err), 0);
+	assert_int_equal(recording_save(tree(name), folder, before, &err), 0);
+	assert_int_equal(topology_find(folder, after, &err), 0);
+	assert_int_equal(after->cgroup_limit_bytes, before->cgroup_limit_bytes);
+	assert_int_equal(after->cgroup_used_bytes, before->cgroup_used_bytes);
+	assert_int_equal(after->allocatable_bytes, before->allocatable_bytes);
+	assert_int_equal(after->allocatable_cpu_bytes, before->allocatable_cpu_bytes);
+	assert_int_equal(after->kind, before->kind);
+	assert_int_equal(inputs_degraded(&after->inputs), inputs_degraded(&before->inputs));
+	cgroup_find_mounts(tree(name), &mounts[0]);
+	cgroup_find_mounts(folder, &mounts[1]);
+	assert_int_equal(mounts[0].v2[0] != 0, mounts[1].v2[0] != 0);
+	assert_int_equal(mounts[0].v1_memory[0] != 0, mounts[1].v1_memory[0] != 0);
+	free(mounts);
+	free(before);
+	free(after);
+	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void recordings_say_the_same(void **state)
+{
+	static const char *const names[] = { "hybrid", "cgroup2", "container", "strix-halo-container", "strix-halo-gtt", "gb10",
+		                             "gh200" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		same_when_recorded(names[i]);
+}
+
+static void put_words(const char *root, const char *text, size_t length)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/proc", root);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/proc/77", root);
+	mkdir(path, 0700);
+	snprintf(path, sizeof path, "%s/proc/77/cmdline", root);
+	FILE *file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(fwrite(text, 1, length, file), length);
+	fclose(file);
+}
+
+static void a_vllm_says_what_it_takes(void **state)
+{
+	static const char with[] = "python3\0-m\0vllm.entrypoints.openai.api_server\0--gpu-memory-utilization\0000.92\0--port\0001";
+	static const char joined[] = "/usr/bin/vllm\0serve\0--gpu-memory-utilization=0.7\0";
+	static const char cache[] = "vllm\0serve\0secret-model\0--kv-cache-memory-bytes\0004G\0";
+	static const char other[] = "llama-server\0--gpu-memory-utilization\0000.92\0";
+	char folder[] = "/tmp/test-vllm-XXXXXX";
+	struct vllm vllm;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	put_words(folder, with, sizeof with);
+	assert_true(vllm_read(folder, 77, &vllm) && vllm.given && !vllm.cache_given);
+	assert_int_equal(vllm.permille, 920);
+	put_words(folder, joined, sizeof joined - 1);
+	assert_true(vllm_read(folder, 77, &vllm));
+	assert_int_equal(vllm.permille, 700);
+	put_words(folder, cache, sizeof cache - 1);
+	assert_true(vllm_read(folder, 77, &vllm) && !vllm.given && vllm.cache_given);
+	assert_int_equal(vllm.permille, 900);
+	put_words(folder, other, sizeof other - 1);
+	assert_false(vllm_read(folder, 77, &vllm));
+	assert_false(vllm_read(folder, 78, &vllm));
+	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +500,8 @@ int main(void)
 		cmocka_unit_test(a_lying_nvml_is_not_believed),
 		cmocka_unit_test(reserves_follow_the_size),
 		cmocka_unit_test(damaged_machines_do_no_harm),
+		cmocka_unit_test(recordings_say_the_same),
+		cmocka_unit_test(a_vllm_says_what_it_takes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
