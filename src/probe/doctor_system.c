@@ -309,8 +309,11 @@ enum finding_status check_baseline(const struct doctor *d, struct finding *f)
 		return found(f, FINDING_OK, "%lld MiB in use", MIB_OF(used));
 	if (!top)
 		return found(f, FINDING_ADVICE, "%lld MiB in use", MIB_OF(used));
-	return found(f, FINDING_ADVICE, "%lld MiB in use, most of it by %s (%lld MiB)",
-	             MIB_OF(used), top->name, MIB_OF(program_ram_bytes(top)));
+	int64_t its = program_ram_bytes(top);
+	return found(f, FINDING_ADVICE,
+	             its > used / 2 ? "%lld MiB in use, most of it by %s (%lld MiB)"
+	                            : "%lld MiB in use; of programs %s has most (%lld MiB)",
+	             MIB_OF(used), top->name, MIB_OF(its));
 }
 
 enum finding_status check_tuned(const struct doctor *d, struct finding *f)

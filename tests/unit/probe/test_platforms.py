@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 PROGRAM = os.path.abspath(sys.argv[1])
-TREES = pathlib.Path(sys.argv[2])
+TREES = pathlib.Path(sys.argv[2]).resolve()
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 ALWAYS = {"baseline_from_one_reading", "gpu_owners_unknown", "over_capacity", "drift", "device_suspended"}
 
@@ -254,7 +254,7 @@ UNUSABLE = [
     ("strix-halo-busy", "sys/class/drm/card0/device/mem_info_vram_total", {}),
     ("gb10", "proc/zoneinfo", {}),
     ("cpu", "proc/vmstat", {}),
-    ("cpu", "proc/meminfo", {"cpu": 0, "swap": "unknown", "baseline": "unknown", "overcommit": "unknown"}),
+    ("cpu", "proc/meminfo", {"cpu": 0, "swap": "unknown", "baseline": "unknown", "fragmentation": "unknown"}),
 ]
 
 
