@@ -161,6 +161,30 @@ static void check_args(const struct conf_model *model, const struct node *node, 
 		              "models.%s.args: '%s' is chosen for each start; try: leave it out", model->name, flag);
 }
 
+/* An argument that has every expert in plain memory; NULL: none has. */
+static const char *keeps_experts(const struct conf_strings *args)
+{
+	for (size_t i = 0; i < args->count; i++) {
+		const char *arg = args->items[i];
+		bool mode = strcmp(arg, "-lm") == 0 || strcmp(arg, "--load-mode") == 0;
+		if (strcmp(arg, "--repack") == 0 || strcmp(arg, "--mlock") == 0 || strcmp(arg, "--no-mmap") == 0)
+			return arg;
+		if (mode && i + 1 < args->count && strcmp(args->items[i + 1], "mmap") != 0)
+			return arg;
+	}
+	return NULL;
+}
+
+static void check_experts(const struct conf_model *model, const struct node *node, struct problems *problems)
+{
+	const char *flag = model->experts_resident_bytes > 0 ? keeps_experts(&model->args) : NULL;
+
+	if (flag)
+		problem_warn(problems, check_place(node, "args"),
+		             "models.%s.args: with '%s' all experts stay in memory, so experts: {resident} changes nothing; "
+		             "try: leave it out", model->name, flag);
+}
+
 /* What the engine runs: a command or a file. */
 static void check_source(const struct conf_model *model, const struct node *node,
                          struct problems *problems)
@@ -316,6 +340,7 @@ void check_model(struct conf *conf, struct conf_model *model, const struct node 
 	}
 	settle_places(model, node);
 	check_slots(model, node, problems);
+	check_experts(model, node, problems);
 	check_context(model, node, problems);
 	if (conf->memory_limit_bytes != CONF_AUTO && !model->pin &&
 	    model->footprint_bytes > conf->memory_limit_bytes)

@@ -63,7 +63,7 @@ static bool stays_plain(const struct model_facts *facts, const struct estimate_p
 {
 	if (params->repack != REPACK_AUTO)
 		return params->repack == REPACK_OFF;
-	if (params->experts_resident_bytes > 0)
+	if (params->experts_resident_bytes > 0 && params->load == LOAD_MMAP)
 		return true;
 	return params->amx && facts->tensors.stacked_tiles && !placement_any(facts, placement);
 }
@@ -101,8 +101,8 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 	bool on_device = placement_any(facts, placement);
 
 	*out = (struct weights){ .plain = stays_plain(facts, params, placement) };
-	/* Experts that are rewritten are nobody's pages of a file: all of them are kept. */
-	bool part = params->experts_resident_bytes > 0 && out->plain;
+	/* Experts that are read or rewritten are nobody's pages of a file: all of them are kept. */
+	bool part = params->experts_resident_bytes > 0 && out->plain && params->load == LOAD_MMAP;
 	for (uint32_t i = 0; i < LAYERS_MOST; i++)
 		out->expert_bytes = bounded_sum(out->expert_bytes, sums->expert_bytes[i]);
 	out->resident_bytes = part ? smaller(out->expert_bytes, params->experts_resident_bytes) : out->expert_bytes;

@@ -272,6 +272,25 @@ static void an_elastic_cache_beside_a_plain_context_is_told(void **state)
 	conf_free(conf);
 }
 
+static void flags_that_keep_all_experts_are_told(void **state)
+{
+	struct buf said = BUF_INIT;
+	struct conf *conf = files_load_text("models:\n"
+	                                    "  a: {file: /m/x.gguf, experts: {resident: 1GiB}, args: \"--repack\"}\n"
+	                                    "  b: {file: /m/x.gguf, experts: {resident: 1GiB}, args: \"-fa on -lm none\"}\n"
+	                                    "  c: {file: /m/x.gguf, experts: {resident: 1GiB}, args: \"-lm mmap -t 2\"}\n"
+	                                    "  d: {file: /m/x.gguf, args: \"--repack\"}\n", &said);
+	(void)state;
+
+	assert_non_null(conf);
+	assert_non_null(strstr(buf_cstr(&said), "warning: models.a.args: with '--repack' all experts stay in memory"));
+	assert_non_null(strstr(buf_cstr(&said), "models.b.args: with '-lm'"));
+	assert_null(strstr(buf_cstr(&said), "models.c"));
+	assert_null(strstr(buf_cstr(&said), "models.d"));
+	buf_release(&said);
+	conf_free(conf);
+}
+
 static void a_configuration_as_acceptance_writes_it_loads(void **state)
 {
 	struct conf *conf = load("listen: 127.0.0.1:18778\n"
@@ -413,6 +432,7 @@ int main(void)
 		cmocka_unit_test(what_is_printed_loads_again_to_the_same),
 		cmocka_unit_test(awkward_texts_survive_printing),
 		cmocka_unit_test(an_elastic_cache_beside_a_plain_context_is_told),
+		cmocka_unit_test(flags_that_keep_all_experts_are_told),
 		cmocka_unit_test(no_secret_is_printed),
 		cmocka_unit_test(a_file_without_a_telling_name_tells_its_engine),
 		cmocka_unit_test(what_depends_on_the_machine_is_said),

@@ -94,6 +94,13 @@ static void experts_count_as_far_as_they_are_kept(void **state)
 	assert_int_equal(part.host.weights_bytes, all.host.weights_bytes + key_bytes + expert_bytes);
 
 	params.repack = REPACK_AUTO;
+	params.load = LOAD_NONE;
+	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
+	assert_int_equal(part.experts.mapped_bytes, 0);
+	assert_int_equal(part.host.weights_bytes, all.host.weights_bytes);
+	assert_false(part.plain_weights);
+
+	params.load = LOAD_MMAP;
 	params.experts_resident_bytes = 10 * expert_bytes;
 	assert_int_equal(estimate_gguf(&source, &params, &part, &err), 0);
 	assert_int_equal(part.experts.resident_bytes, expert_bytes);
