@@ -145,7 +145,8 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 		shell->topology = *topology;
 	shell->sampled_at_us = shell_now_us();
 	shell_tell_inputs(shell, &sample->inputs);
-	shell_tell_inputs(shell, &topology->inputs);
+	if (topology)
+		shell_tell_inputs(shell, &topology->inputs);
 	shell_note_baseline(shell, sample);
 	/* First: where all is well again, nobody more goes for what this sample shows released. */
 	shell_judge_pressure(shell, sample, owners);
