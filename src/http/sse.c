@@ -303,7 +303,8 @@ static bool may_count(struct str bytes)
 	const char *end = bytes.data + bytes.length;
 
 	for (const char *at = bytes.data; (at = memchr(at, '_', (size_t)(end - at)));) {
-		struct str rest = { ++at, (size_t)(end - at) };
+		at++;
+		struct str rest = { at, (size_t)(end - at) };
 		for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
 			if (rest.length && rest.data[0] == behind[i][0] && str_starts(rest, behind[i]))
 				return true;
