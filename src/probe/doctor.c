@@ -297,13 +297,15 @@ bool doctor_line(const struct doctor *doctor, const char *name, const char *star
 
 int64_t doctor_zram_bytes(const struct doctor *doctor)
 {
-	int64_t sum = 0;
+	int64_t sum = 0, bytes;
 	char name[48];
 
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof name, "/sys/block/zram%d/disksize", i);
-		int64_t bytes = doctor_number(doctor, name);
-		sum += bytes > 0 ? bytes : 0;
+		enum input_state state = input_number(doctor->root, name, NULL, &bytes);
+		if (state > INPUT_MISSING)
+			return -1;
+		sum += state == INPUT_OK ? bytes : 0;
 	}
 	return sum;
 }

@@ -184,6 +184,8 @@ enum finding_status check_jetson_zram(const struct doctor *d, struct finding *f)
 {
 	int64_t bytes = doctor_zram_bytes(d);
 
+	if (bytes < 0)
+		return not_known(f);
 	return found(f, bytes > 0 ? FINDING_ADVICE : FINDING_OK, bytes > 0 ? "%lld MiB" : "none", MIB_OF(bytes));
 }
 

@@ -31,7 +31,7 @@ int64_t doctor_number(const struct doctor *doctor, const char *name);
 bool doctor_text(const struct doctor *doctor, const char *name, char *out, size_t size);
 /* The first line of a file that starts so; what stands behind, without blanks. */
 bool doctor_line(const struct doctor *doctor, const char *name, const char *start, char *out, size_t size);
-int64_t doctor_zram_bytes(const struct doctor *doctor); /* of all devices, before compression */
+int64_t doctor_zram_bytes(const struct doctor *doctor); /* of all devices, before compression; -1 = not told */
 /* Does the kernel's command line have a word that starts so? */
 bool doctor_booted_with(const struct doctor *doctor, const char *word);
 /* Major, minor and patch as one number: 6.18.4 is 6018004; 0 where it is not known. */

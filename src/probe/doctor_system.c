@@ -26,7 +26,10 @@ enum finding_status check_swap(const struct doctor *d, struct finding *f)
 {
 	const struct meminfo *m = &d->topology->mem;
 	int64_t zram = doctor_zram_bytes(d), used = m->swap_total - m->swap_free;
+	char text[32];
 
+	if (!doctor_line(d, "/proc/meminfo", "SwapTotal:", text, sizeof text))
+		return not_known(f);
 	if (m->swap_total == 0)
 		return found(f, FINDING_OK, "none, which suits a server");
 	if (used > m->swap_total / 10 * 8) {
@@ -51,9 +54,10 @@ enum finding_status check_swap(const struct doctor *d, struct finding *f)
 enum finding_status check_swappiness(const struct doctor *d, struct finding *f)
 {
 	int64_t value = doctor_number(d, "/proc/sys/vm/swappiness");
-	bool zram = doctor_zram_bytes(d) > 0;
+	int64_t zram_bytes = doctor_zram_bytes(d);
+	bool zram = zram_bytes > 0;
 
-	if (value < 0)
+	if (value < 0 || (zram_bytes < 0 && d->topology->mem.swap_total > 0))
 		return not_known(f);
 	bool good = d->topology->mem.swap_total == 0 ||
 	            (zram ? value >= 100 && value <= 150 : value >= 10 && value <= 30);
@@ -175,7 +179,10 @@ enum finding_status check_huge_pages(const struct doctor *d, struct finding *f)
 enum finding_status check_tmpfs(const struct doctor *d, struct finding *f)
 {
 	int64_t bytes = d->topology->mem.shmem;
+	char text[32];
 
+	if (!doctor_line(d, "/proc/meminfo", "Shmem:", text, sizeof text))
+		return not_known(f);
 	return found(f, bytes > 4 * GIB ? FINDING_ADVICE : FINDING_OK, "%lld MiB of shared memory",
 	             MIB_OF(bytes));
 }

@@ -74,22 +74,27 @@ static int64_t in_bytes(int64_t kib)
 	return kib < (INT64_C(1) << 40) ? kib * 1024 : 0;
 }
 
-static void take_status(struct lines *lines, struct process_memory *out)
+/* -EBADMSG where it is not what the kernel says of a process: then nobody knows what it has. */
+static int take_status(struct lines *lines, struct process_memory *out)
 {
 	struct str line;
 	int64_t kib;
+	bool any = false;
 
 	*out = (struct process_memory){ .state = '?' };
 	lines_in_one_read(lines);
 	while (lines_next(lines, &line)) {
-		if (str_starts(line, "State:"))
+		if (str_starts(line, "State:")) {
 			out->state = state_of(line);
-		else if (lines_named(line, "RssAnon:", &kib) || lines_named(line, "RssShmem:", &kib) ||
-		         lines_named(line, "VmSwap:", &kib))
+			any = true;
+		} else if (lines_named(line, "RssAnon:", &kib) || lines_named(line, "RssShmem:", &kib) ||
+		         lines_named(line, "VmSwap:", &kib)) {
 			out->anon_bytes += in_bytes(kib);
-		else if (lines_named(line, "RssFile:", &kib))
+			any = true;
+		} else if (lines_named(line, "RssFile:", &kib))
 			out->file_bytes = in_bytes(kib);
 	}
+	return any ? 0 : -EBADMSG;
 }
 
 int process_read_memory(const char *root, pid_t pid, struct process_memory *out)
@@ -102,9 +107,9 @@ int process_read_memory(const char *root, pid_t pid, struct process_memory *out)
 	int rc = lines_open(&lines, root, name);
 	if (rc < 0)
 		return rc;
-	take_status(&lines, out);
+	rc = take_status(&lines, out);
 	lines_close(&lines);
-	return 0;
+	return rc;
 }
 
 int process_open(pid_t pid)
@@ -120,7 +125,5 @@ int process_read_open(int status, struct process_memory *out)
 	struct lines lines;
 	int rc = lines_again(&lines, status);
 
-	if (rc == 0)
-		take_status(&lines, out);
-	return rc;
+	return rc == 0 ? take_status(&lines, out) : rc;
 }

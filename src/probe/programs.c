@@ -46,7 +46,7 @@ static bool read_one(const char *root, pid_t pid, struct one *out)
 			out->swap = kib * 1024;
 	}
 	lines_close(&lines);
-	return true;
+	return out->name[0] != '\0'; /* each has one */
 }
 
 static struct program *program_named(struct programs *programs, const char *name)

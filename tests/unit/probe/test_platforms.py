@@ -282,6 +282,29 @@ def what_is_no_use_is_told():
                     yield f"{where}: {key} is {found}, expected {value}"
 
 
+# Files that doctor alone looks at: with nonsense in them their checks know nothing.
+NONSENSE = {
+    "strix-halo-busy": {"proc/pressure/memory": "psi", "proc/self/status": "privileges", "proc/self/limits": "memlock",
+                        "sys/module/amdgpu/parameters/no_system_mem_limit": "system_mem_limit",
+                        "sys/class/drm/card0/device/fw_version/mes_fw_version": "firmware"},
+    "jetson-orin-nano": {"sys/block/zram0/disksize": "jetson_zram",
+                         "sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq": "jetson_clocks"},
+}
+
+
+def nonsense_is_unknown():
+    for tree, files in NONSENSE.items():
+        for name, check in files.items():
+            with tempfile.TemporaryDirectory() as folder:
+                copy = pathlib.Path(folder) / "tree"
+                shutil.copytree(TREES / tree, copy)
+                assert (copy / name).exists(), f"{tree}/{name}"
+                make_unreadable(copy / name, "garbage")
+                status = {row["id"]: row["status"] for row in ask("doctor", copy)["checks"]}
+            if status[check] != "unknown":
+                yield f"{tree}: with nonsense in {name} {check} is {status[check]}"
+
+
 def a_silent_nvml_is_told():
     """A driver that runs and a library that does not answer."""
     with tempfile.TemporaryDirectory() as folder:
@@ -386,7 +409,7 @@ def main():
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
         faults += [f"{tree.name}: {text}" for text in found]
     faults += recording_is_read_again() + what_may_not_be_read_is_named()
-    faults += [*lies_are_told(), *usable_is_within_capacity_in_words(), *a_model_is_judged_without_its_engine()]
+    faults += [*nonsense_is_unknown(), *lies_are_told(), *usable_is_within_capacity_in_words(), *a_model_is_judged_without_its_engine()]
     faults += [*what_is_no_use_is_told(), *a_silent_nvml_is_told(), *of_unreadable_files(rng)]
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:

@@ -235,6 +235,26 @@ static void news_of_an_input_comes_once(void **state)
 	assert_false(inputs_have_news(&told, &now.list[1])); /* not every kernel has one */
 }
 
+/* What has no line of a status is not a process that has nothing. */
+static void a_process_that_tells_nothing_is_not_complete(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	put("/proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 8388608 kB\nMemAvailable: 8388608 kB\n");
+	put("/proc/55/stat", "55 (engine) S 1 55 55 0 -1 4194304 0 0 0 0 1 1 0 0 20 0 1 0 100 0 0\n");
+	put("/proc/55/status", "State:\tS (sleeping)\nRssAnon:\t1024 kB\n");
+	sample = (struct sample){ .owners = 1, .owner = { { .pgid = 55 } } };
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_true(sample.owner[0].complete);
+	assert_int_equal(sample.owner[0].anon_bytes, 1 << 20);
+	put("/proc/55/status", "nothing of that kind\n");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.owner[0].processes, 1);
+	assert_false(sample.owner[0].complete);
+}
+
 static int make(void **state)
 {
 	(void)state;
@@ -264,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_group_is_made_where_one_was_left_to_us),
 		cmocka_unit_test(use_that_is_not_told_counts_as_the_limit),
 		cmocka_unit_test(news_of_an_input_comes_once),
+		cmocka_unit_test(a_process_that_tells_nothing_is_not_complete),
 	};
 	return cmocka_run_group_tests(tests, make, unmake);
 }
