@@ -248,7 +248,7 @@ static void note_file(struct inputs *inputs, const char *group, const char *file
 /* What the group may have: INT64_MAX where nothing bounds it, or nobody knows what. */
 static int64_t limit_of(const struct limit_search *search, const char *group)
 {
-	static const char effect[] = "the limit of this control group is not known, and counts as none";
+	static const char effect[] = "the limit of this control group is not known, and bounds nothing unless it was known before";
 	const struct hierarchy *files = search->is_v2 ? &version_2 : &version_1;
 	int64_t limit = INT64_MAX, softer = INT64_MAX, used;
 	enum input_state state = read_value(search->root, group, files->limit, &limit);
@@ -319,6 +319,23 @@ void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, in
 	search.is_v2 = false;
 	if (mounts->v1_memory[0])
 		walk_up(mounts->v1_memory, below_mount(v1, mounts->v1_root), look_for_limit, &search);
+}
+
+static bool has_group(const struct cgroup_limits *limits, const struct cgroup_limit *limit)
+{
+	for (uint32_t i = 0; i < limits->count; i++)
+		if (strcmp(limits->limit[i].group, limit->group) == 0)
+			return true;
+	return false;
+}
+
+void cgroup_keep_limits(struct cgroup_limits *now, const struct cgroup_limits *before)
+{
+	if (inputs_degraded(&now->inputs) == 0)
+		return;
+	for (uint32_t i = 0; i < before->count && now->count < CGROUP_LIMITS_MAX; i++)
+		if (!has_group(now, &before->limit[i]))
+			now->limit[now->count++] = before->limit[i];
 }
 
 /* ---- what is left under the limits ---- */

@@ -49,6 +49,9 @@ void cgroup_find_limits(const char *root, const struct cgroup_mounts *mounts, in
  */
 void cgroup_read_limits(const char *root, struct handles *handles, const struct cgroup_limits *limits, struct sample *sample);
 
+/* Where not all could be read: limits that were known before and are not found again stay. */
+void cgroup_keep_limits(struct cgroup_limits *now, const struct cgroup_limits *before);
+
 /* The file by which the nearest of them tells of its own stalls; false where none does (version 1 has none). */
 bool cgroup_pressure_path(const struct cgroup_limits *limits, char out[PATH_MAX]);
 

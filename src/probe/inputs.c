@@ -127,7 +127,7 @@ enum input_state input_number(const char *root, const char *name, const char *no
 {
 	char bytes[64];
 	int64_t number;
-	int length = lines_read_all(root, name, bytes, sizeof bytes);
+	int length = lines_read_once(root, name, bytes, sizeof bytes);
 	enum input_state state = input_state_of(length, length > 0 ? (size_t)length : 0, true);
 	struct str rest, text = str_trim(str_cut(str_from(bytes), '\n', &rest));
 

@@ -342,6 +342,21 @@ static int read_once(const char *root, struct sample *sample, bool *torn, struct
 	return 0;
 }
 
+static void find_limits(const char *root, struct seen *seen, int64_t total_bytes)
+{
+	struct cgroup_limits *before = NULL;
+
+	if (seen->has_limits && seen->limits.count > 0) {
+		before = xmalloc(sizeof *before);
+		*before = seen->limits;
+	}
+	cgroup_find_limits(root, &seen->mounts, total_bytes, &seen->limits);
+	if (before)
+		cgroup_keep_limits(&seen->limits, before);
+	free(before);
+	seen->has_limits = true;
+}
+
 static int read_whole(const char *root, struct sample *sample, struct err *err)
 {
 	struct seen *seen = sample->seen;
@@ -358,8 +373,7 @@ static int read_whole(const char *root, struct sample *sample, struct err *err)
 		return rc;
 	if (slow) {
 		machine_read_slow(root, sample);
-		cgroup_find_limits(root, &seen->mounts, sample->total_bytes, &seen->limits);
-		seen->has_limits = true;
+		find_limits(root, seen, sample->total_bytes);
 	}
 	machine_read_pressure(&seen->handles, root, sample);
 	cgroup_read_limits(root, &seen->handles, &seen->limits, sample);

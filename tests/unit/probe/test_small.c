@@ -10,6 +10,7 @@
 
 #include "probe/cgroup.h"
 #include "probe/sample.h"
+#include "probe/seen.h"
 
 static char folder[] = "/tmp/test-small-XXXXXX";
 
@@ -215,6 +216,35 @@ static void use_that_is_not_told_counts_as_the_limit(void **state)
 	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/c/memory.max")->state, INPUT_UNREADABLE);
 }
 
+/* What bounded us a moment ago bounds us still while nobody can tell. */
+static void a_limit_that_was_known_stays(void **state)
+{
+	static struct sample sample;
+	struct err err = { 0 };
+
+	(void)state;
+	put("/proc/self/cgroup", "0::/d\n");
+	put("/sys/fs/cgroup/d/memory.max", "1073741824\n");
+	put("/sys/fs/cgroup/d/memory.current", "536870912\n");
+	put("/sys/fs/cgroup/d/memory.stat", "inactive_file 0\nactive_file 0\n");
+	sample = (struct sample){ .seen = seen_new() };
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_limit_bytes, 1 << 30);
+	put("/sys/fs/cgroup/d/memory.max", "");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_limit_bytes, 1 << 30);
+	assert_int_equal(sample.cgroup_used_bytes, 512 << 20);
+	assert_int_equal(input_named(&sample, "/sys/fs/cgroup/d/memory.max")->state, INPUT_UNREADABLE);
+	put("/proc/self/cgroup", "");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_int_equal(sample.cgroup_limit_bytes, 1 << 30);
+	put("/proc/self/cgroup", "0::/d\n");
+	put("/sys/fs/cgroup/d/memory.max", "max\n");
+	assert_int_equal(sample_read(folder, &sample, &err), 0);
+	assert_true(sample.cgroup_limit_bytes == INT64_MAX);
+	seen_free(sample.seen);
+}
+
 /* Into the log once when it is no use, once when it is again. */
 static void news_of_an_input_comes_once(void **state)
 {
@@ -283,6 +313,7 @@ int main(void)
 		cmocka_unit_test(the_nearest_group_with_a_limit_tells_of_its_stalls),
 		cmocka_unit_test(a_group_is_made_where_one_was_left_to_us),
 		cmocka_unit_test(use_that_is_not_told_counts_as_the_limit),
+		cmocka_unit_test(a_limit_that_was_known_stays),
 		cmocka_unit_test(news_of_an_input_comes_once),
 		cmocka_unit_test(a_process_that_tells_nothing_is_not_complete),
 	};
