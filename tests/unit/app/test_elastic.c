@@ -90,11 +90,35 @@ static void what_is_not_loaded_is_never_made_too_large_for_the_machine(void **st
 	assert_int_equal(elastic_step_to_load(&elastic, 2, as_told, fits), 0);
 }
 
+/* Also how sure it was, and what of it lies beside the model: what an engine said of one context holds for no other. */
+static void an_estimate_comes_back_as_it_was_for_its_context(void **state)
+{
+	const struct estimate formula = { .confidence = 0.4, .base_bytes = 100, .steady_bytes = 110, .peak_bytes = 120,
+		                          .host = { .kv_bytes = 30, .total_bytes = 100 },
+		                          .host_beside = { .kv_bytes = 10, .total_bytes = 40 },
+		                          .device_beside = { .total_bytes = 7 } };
+	struct estimate e = formula;
+	struct elastic_step step;
+	(void)state;
+
+	elastic_keep(&step, 4096, &e);
+	e.confidence = 0.95;
+	e.host.kv_bytes = e.base_bytes = e.host_beside.kv_bytes = 999;
+	e.device_beside = (struct footprint){ 0 };
+	elastic_use(&step, &e);
+	assert_true(e.confidence == formula.confidence);
+	assert_int_equal(e.base_bytes, 100);
+	assert_memory_equal(&e.host, &formula.host, sizeof(e.host));
+	assert_memory_equal(&e.host_beside, &formula.host_beside, sizeof(e.host_beside));
+	assert_memory_equal(&e.device_beside, &formula.device_beside, sizeof(e.device_beside));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_step_at_least_doubles_and_the_floor_is_one),
 		cmocka_unit_test(a_growth_takes_what_is_needed_and_what_is_free_beyond),
+		cmocka_unit_test(an_estimate_comes_back_as_it_was_for_its_context),
 		cmocka_unit_test(a_growth_looks_a_few_times_as_far_as_its_request),
 		cmocka_unit_test(what_is_not_loaded_is_never_made_too_large_for_the_machine),
 	};
