@@ -102,8 +102,11 @@ static void name_build(char *out, size_t out_bytes, const json_t *part)
 	const char *name = json_text(part, "name");
 
 	/* One name may be of several builds: other libraries, another device. */
-	snprintf(out, out_bytes, "%s%s%.8s%s", name[0] ? name : "engine ", name[0] ? " (" : "", json_text(part, "build"),
-	         name[0] ? ")" : "");
+	const char *hash = json_text(part, "build");
+	if (name[0])
+		snprintf(out, out_bytes, "%s (%.8s)", name, hash);
+	else
+		snprintf(out, out_bytes, "engine %.8s", hash);
 }
 
 static void print_calibration(const json_t *json)

@@ -37,7 +37,8 @@ struct kept_name {
 	uint64_t build;
 	char name[CALIBRATION_NAME];
 };
-_Static_assert(sizeof(struct kept_name) != sizeof(struct learned_row) && sizeof(struct kept_name) != sizeof(struct kept) &&
+_Static_assert(sizeof(struct kept_name) != sizeof(struct learned_row) &&
+                       sizeof(struct kept_name) != sizeof(struct kept) &&
                        sizeof(struct kept_name) != sizeof(struct lengths) && sizeof(struct kept_name) != 96,
                "as the store tells them apart");
 

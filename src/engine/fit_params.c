@@ -16,8 +16,8 @@ static const char program_name[] = "llama-fit-params";
 enum kind { ALONE, WITH_VALUE, LEFT_OUT, DECIDES };
 
 /*
- * All names of each; what is not here does not decide memory. LEFT_OUT, with its value: it is reckoned beside the model, or
- * its value could be taken for a flag. DECIDES: memory, and it is not known there.
+ * All names of each; what is not here does not decide memory. LEFT_OUT, with its value: it is reckoned beside
+ * the model, or its value could be taken for a flag. DECIDES: memory, and it is not known there.
  */
 static const struct {
 	const char *names;

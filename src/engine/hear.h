@@ -23,8 +23,8 @@ struct hear {
 };
 
 /*
- * 0: it said enough, or ended by itself with status 0. -ETIMEDOUT, -ENOEXEC where it cannot be started, -ENODATA where it
- * ended otherwise or said too much, -ECANCELED; each with a text.
+ * 0: it said enough, or ended by itself with status 0. -ETIMEDOUT, -ENOEXEC where it cannot be started, -ENODATA
+ * where it ended otherwise or said too much, -ECANCELED; each with a text.
  */
 int hear(const struct launch *launch, const struct hear *how, struct err *err);
 

@@ -59,7 +59,7 @@ bool own_word_line(struct own_word *out, struct str line)
 	char *cell = strchr(row + sizeof(table_mark) - 1, '|');
 	if (!cell || !parse_cell(cell + 1, mib))
 		return false; /* the heading */
-	/* A device's cell is "total = free + (self = model + context + compute) + unaccounted"; CPU_REPACK, AMX have no total. */
+	/* A device's cell is "total = free + (self = model + context + compute) + unaccounted"; CPU_REPACK has no total. */
 	own_word_add(out, strchr(cell, '(') == NULL, mib);
 	return false;
 }
@@ -176,7 +176,8 @@ static int ask(const struct launch *launch, int deadline_ms, const atomic_bool *
 }
 
 int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots,
-                 const struct launch_tuning *tuning, int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err)
+                 const struct launch_tuning *tuning, int deadline_ms, const atomic_bool *given_up,
+                 struct own_word *out, struct err *err)
 {
 	/* It listens before it looks at the model: where nobody else comes. */
 	char folder[] = "/tmp/cotenant-asks-XXXXXX";

@@ -42,10 +42,12 @@ enum { OWN_WORD_DEADLINE_MS = 30000 };
 
 /*
  * 0; -ETIMEDOUT, -ENOEXEC where the program cannot be started, -ENODATA where it ended
- * or went on without telling, -ECANCELED soon after `given_up` (may be NULL) turned true; each with a text. `context_tokens` is per conversation.
+ * or went on without telling, -ECANCELED soon after `given_up` (may be NULL) turned true; each with a text.
+ * `context_tokens` is per conversation.
  */
 int own_word_ask(const struct conf_model *model, int64_t context_tokens, int64_t slots,
-                 const struct launch_tuning *tuning, int deadline_ms, const atomic_bool *given_up, struct own_word *out, struct err *err);
+                 const struct launch_tuning *tuning, int deadline_ms, const atomic_bool *given_up,
+                 struct own_word *out, struct err *err);
 
 /* Read one line of its log into `out`; true where the table is complete. */
 bool own_word_line(struct own_word *out, struct str line);
