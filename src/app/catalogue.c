@@ -245,6 +245,12 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	set_bytes(&spec->peak, peak, device.peak_bytes);
 	set_bytes(&spec->sigma, e->sigma_bytes, device.sigma_bytes);
 	set_bytes(&spec->lower, e->lower_bytes, device.lower_bytes);
+	/* A device's buffers, and those of the host that it copies from, are there from the start. */
+	bool on_host = device.base_bytes == 0 && spec->engine_kind == CONF_ENGINE_LLAMA_SERVER;
+	spec->compute_bytes = on_host ? e->host.compute_bytes : 0;
+	spec->compute_context_bytes = e->compute_context_bytes < spec->compute_bytes ? e->compute_context_bytes
+	                                                                             : spec->compute_bytes;
+	spec->batch_tokens = e->batch_tokens;
 }
 
 /* What was measured with some layers off the device holds for as many, and for weights of the same form. */
@@ -287,7 +293,8 @@ static void add_corrected(struct catalogue_row *row)
 	e->steady_bytes += added;
 	e->peak_bytes += added > 0 ? added : 0;
 	struct footprint *pool = row->formula.on_device ? &e->device : &e->host;
-	pool->overhead_bytes += added;
+	pool->compute_bytes += row->corrected_compute_bytes;
+	pool->overhead_bytes += added - row->corrected_compute_bytes;
 	pool->total_bytes += added;
 }
 
@@ -301,6 +308,7 @@ void catalogue_correct(struct catalogue_row *row, const struct correction *corre
 	e->source = correction->source == CORRECTION_MEMO ? ESTIMATE_MEMO : ESTIMATE_LEARNED;
 	e->formula_bytes = e->base_bytes;
 	row->corrected_bytes = added;
+	row->corrected_compute_bytes = (int64_t)((correction->factor - 1) * (double)row->formula.compute_bytes);
 	add_corrected(row);
 	if (e->upper_bytes < correction->upper99_bytes)
 		e->upper_bytes = correction->upper99_bytes;

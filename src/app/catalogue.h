@@ -39,6 +39,7 @@ struct catalogue_row {
 	bool lazy;                /* started with the preload library: KV follows use */
 	struct elastic elastic;   /* where not lazy: contexts it may be started with */
 	int64_t corrected_bytes;  /* what earlier loads taught, in the estimate */
+	int64_t corrected_compute_bytes; /* of those, in the compute buffers */
 	struct kv_shape kv;       /* where lazy or elastic */
 	bool no_effect;           /* the library had none in an engine that was launched like this: it is not tried again */
 	bool untried;             /* its engine is to be tried out before a load: until then as if it were not lazy */

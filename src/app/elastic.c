@@ -43,6 +43,8 @@ void elastic_keep(struct elastic_step *step, int64_t context, const struct estim
 		.ubatch = e->ubatch,
 		.host_layers = e->host_layers,
 		.confidence = e->confidence,
+		.compute_context_bytes = e->compute_context_bytes,
+		.batch_tokens = e->batch_tokens,
 	};
 }
 
@@ -61,6 +63,8 @@ void elastic_use(const struct elastic_step *step, struct estimate *e)
 	e->ubatch = step->ubatch;
 	e->host_layers = step->host_layers;
 	e->confidence = step->confidence;
+	e->compute_context_bytes = step->compute_context_bytes;
+	e->batch_tokens = step->batch_tokens;
 }
 
 uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens)

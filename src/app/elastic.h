@@ -27,7 +27,7 @@ struct elastic_step {
 	int64_t context; /* per conversation */
 	struct footprint device, host, device_beside, host_beside;
 	int64_t base_bytes, steady_bytes, peak_bytes, upper_bytes, lower_bytes, sigma_bytes;
-	int64_t ubatch, host_layers;
+	int64_t ubatch, host_layers, compute_context_bytes, batch_tokens;
 	double confidence;
 };
 

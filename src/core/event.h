@@ -173,6 +173,10 @@ struct model_spec {
 	int64_t start_timeout_us;    /* from its decision, whatever progress it makes; 0 = never */
 	int64_t load_expected_us;
 	int64_t file_bytes;          /* what a load reads, where warming it is wished; 0 = never */
+	/* Of base, in the host's memory: reserved buffers whose pages are touched only as long prompts are read. */
+	int64_t compute_bytes;
+	int64_t compute_context_bytes; /* of those, touched as far as a prompt fills the context */
+	int64_t batch_tokens;        /* a prompt of so many touches the others; 0 = nothing shows that they were */
 	struct amount base;          /* loaded and idle */
 	struct amount per_request;   /* added by each running request */
 	struct amount peak;          /* highest while loading */

@@ -3,6 +3,7 @@
 #include "core/habit.h"
 #include "core/instance.h"
 #include "core/kept.h"
+#include "core/learn.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/policy.h"
@@ -113,6 +114,14 @@ static void learn_rest(const struct arbiter *a, struct model *model,
 		habit->runs_seen++;
 }
 
+/* What was never touched is not seen: it counts as estimated. */
+static double unseen(const struct model *model, const struct instance *instance, double own)
+{
+	double short_of = (double)amount_total(&model->spec.base) - own;
+
+	return clamp(short_of, 0, (double)learn_untouched(model, instance));
+}
+
 static void learn_footprint(struct arbiter *a, const struct instance *instance)
 {
 	struct model *model = model_row(a, instance->model);
@@ -125,7 +134,7 @@ static void learn_footprint(struct arbiter *a, const struct instance *instance)
 	if (ready && !instance_busy(instance) && instance->kept.settling)
 		return; /* what it holds is not known yet */
 	if (ready && !instance_busy(instance))
-		learn_ratio(a, model, own / base);
+		learn_ratio(a, model, (own + unseen(model, instance, own)) / base);
 	else if (ready && model->habit.samples)
 		learn_rest(a, model, instance);
 	else if (instance->state == INSTANCE_LOADING && instance->permille > 250 &&

@@ -10,6 +10,40 @@ static int64_t toward(int64_t average, int64_t x, int64_t tenths)
 	return average + (x - average) / 10 * tenths;
 }
 
+int64_t learn_untouched(const struct model *model, const struct instance *instance)
+{
+	int64_t all = instance->context_tokens, left = all - instance->filled_tokens;
+
+	if (instance->filled_tokens == 0)
+		return model->spec.compute_bytes;
+	if (all == 0 || left <= 0)
+		return 0;
+	return (int64_t)((double)model->spec.compute_context_bytes * (double)left / (double)all);
+}
+
+/* Told anew what it holds idle: what was seen before is of less. */
+void learn_prompt(const struct arbiter *a, struct instance *instance, int64_t tokens, int64_t read)
+{
+	int64_t batch = model_row(a, instance->model)->spec.batch_tokens;
+	int64_t filled = tokens > batch ? tokens - batch : 1; /* its last batch may be a small one */
+
+	if (batch == 0 || read < batch || filled <= instance->filled_tokens)
+		return;
+	instance->filled_tokens = filled;
+	instance->idle_samples = 0;
+}
+
+/*
+ * What an instance that holds `idle` will hold when it has worked: as was known, but no
+ * less than it holds and no more than with all that it may yet touch.
+ */
+static int64_t when_worked(int64_t idle, int64_t known, int64_t untouched)
+{
+	if (known < idle)
+		return idle;
+	return known < idle + untouched ? known : idle + untouched;
+}
+
 static void learn_base(int64_t *base, int64_t *sigma, int64_t x, bool first)
 {
 	int64_t least = x / 1000 * 12; /* 1.2 %: nothing is known better than that */
@@ -17,7 +51,7 @@ static void learn_base(int64_t *base, int64_t *sigma, int64_t x, bool first)
 	if (first) {
 		*base = x;
 		*sigma = x / 20;
-	} else {
+	} else if (x != *base) { /* else nothing was shown */
 		double off = (double)(x - *base);
 		double was = (double)*sigma;
 		double variance = 0.7 * (was * was + 0.3 * off * off);
@@ -35,10 +69,14 @@ static void combine(struct arbiter *a, struct model *model, const struct instanc
 
 	row.file_key = model->spec.file_key;
 	row.build_key = model->spec.build_key;
+	const struct amount *known = row.loads ? &row.base : &model->spec.base;
+	struct amount worked = instance->idle;
+	worked.bytes[0][USE_HOST] = when_worked(worked.bytes[0][USE_HOST], known->bytes[0][USE_HOST],
+	                                        learn_untouched(model, instance));
 	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
 		for (uint32_t use = 0; use < USE_COUNT; use++)
 			learn_base(&row.base.bytes[pool][use], &row.sigma.bytes[pool][use],
-			           instance->idle.bytes[pool][use], model->prior.loads == 0);
+			           worked.bytes[pool][use], row.loads == 0);
 	row.peak = amount_max(&row.peak, &instance->load_peak);
 	row.load_us = row.loads ? toward(row.load_us, model->last_load_us, 3) : model->last_load_us;
 	row.loads++;

@@ -7,6 +7,7 @@
 #include "core/habit.h"
 #include "core/held.h"
 #include "core/instance.h"
+#include "core/learn.h"
 #include "core/model.h"
 #include "core/outbox.h"
 #include "core/pace.h"
@@ -288,6 +289,8 @@ static void learn_answer(struct arbiter *a, struct request *request, const struc
 	pace_end(a, request, told->tokens_out, told->decode_us);
 	if (told->prefill_tokens >= PREFILL_LEAST && told->prefill_us > 0)
 		habit_prefilled(model, told->prefill_tokens, told->prefill_us);
+	if (instance)
+		learn_prompt(a, instance, told->tokens_in, told->prefill_tokens);
 	if (instance)
 		held_note(a, instance, request, told->tokens_in + told->tokens_out);
 }

@@ -135,6 +135,7 @@ struct instance {
 	struct amount peak;     /* highest own so far */
 	struct amount load_peak; /* highest own while loading, by two samples in a row */
 	struct amount idle;     /* highest own while ready with nothing running, likewise */
+	int64_t filled_tokens;  /* of the context, by a prompt that filled a physical batch; 0 = none did */
 	struct amount last;     /* the last sample of either kind */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */
 	uint32_t by_hand;       /* a load that somebody asked for is done with it */

@@ -71,6 +71,10 @@ static void join_pool(struct footprint *to, const struct footprint *from, int64_
 
 void estimate_join(struct estimate *model, const struct estimate *beside)
 {
+	/* What only pictures touch no text shows. */
+	if (beside->host.compute_bytes > 0 && beside->batch_tokens == 0)
+		model->batch_tokens = 0;
+	model->compute_context_bytes = bounded_sum(model->compute_context_bytes, beside->compute_context_bytes);
 	/* Of a draft model the process and the device's context are the model's. */
 	int64_t shared = beside->device.overhead_bytes + beside->host.overhead_bytes;
 

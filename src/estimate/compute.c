@@ -183,6 +183,13 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	return bounded_sum(most, 2 * s.stream);
 }
 
+int64_t compute_context_bytes(const struct model_facts *facts, const struct cells *cells)
+{
+	struct sizes s = sizes_of(facts, cells);
+
+	return facts->sizes_known ? bounded_sum(s.inputs - s.indices, s.scores) : 0;
+}
+
 /* ggml_graph_plan()'s work_size: the widest input of a batch, 34 bytes for 32 numbers. */
 int64_t compute_work_bytes(const struct model_facts *facts, const struct cells *cells)
 {

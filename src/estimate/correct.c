@@ -365,9 +365,10 @@ void corrector_observe(struct corrector *c, const struct observation *o, struct 
 	struct build *build = get_build(c, o->keys.build, o->formula.on_device);
 	struct prediction p = predict(c, build, &o->keys, &o->formula);
 	double total = (double)o->total_bytes;
-	/* Buffers that were not touched yet are reserved all the same. */
-	if (!o->touched && total < p.best)
-		total = p.best;
+	/* Buffers that were not touched yet are reserved all the same, as large as the engine says. */
+	double reserved = o->compute_bytes > 0 ? p.best - p.compute + (double)o->compute_bytes : p.best;
+	if (!o->touched && total < reserved)
+		total = reserved;
 	bool missed = total > (double)before.upper_bytes;
 	build->miss_level += level_step * (level - (missed ? 1 : 0));
 	build->miss_level = build->miss_level < level_least ? level_least

@@ -163,10 +163,13 @@ static void size_parts(const struct model_facts *facts, const struct estimate_pa
 	out->device.compute_bytes = compute_device_bytes(facts, cells, params, placement);
 	out->host.compute_bytes = compute_host_bytes(facts, cells, params, placement);
 	out->host.overhead_bytes = process_bytes(facts, cells);
-	if (placement_any(facts, placement))
+	if (placement_any(facts, placement)) {
 		out->device.overhead_bytes = DEVICE_CONSTANT_BYTES;
-	else
-		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, compute_work_bytes(facts, cells));
+		return;
+	}
+	out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, compute_work_bytes(facts, cells));
+	out->compute_context_bytes = smaller(compute_context_bytes(facts, cells), out->host.compute_bytes);
+	out->batch_tokens = cells->tokens;
 }
 
 /*

@@ -123,6 +123,9 @@ struct estimate {
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
 	int64_t formula_bytes;    /* base as the formulas have it, whatever corrected it since; 0 = nothing did */
+	/* Of the host's compute buffer, which is touched only as prompts are read: what goes with the context they fill. */
+	int64_t compute_context_bytes;
+	int64_t batch_tokens;     /* a text of so many touches the rest of it; 0 = no text does */
 	int64_t ubatch;           /* the physical batch chosen so that it fits; 0 = the engine's own */
 	int64_t host_layers;      /* kept off the device so that it fits, the output counted as one; 0 = none */
 	bool plain_weights;       /* no matrix may be rewritten for the processor */

@@ -61,6 +61,9 @@ int64_t compute_device_bytes(const struct model_facts *facts, const struct cells
 int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *cells,
                            const struct estimate_params *params, const struct placement *placement);
 
+/* Of the host's, where nothing is on a device: masks and scores, larger the more of the context is filled. */
+int64_t compute_context_bytes(const struct model_facts *facts, const struct cells *cells);
+
 /* What goes into a product is quantised like the matrix, in a buffer of the CPU backend's own. */
 int64_t compute_work_bytes(const struct model_facts *facts, const struct cells *cells);
 

@@ -222,6 +222,91 @@ static void what_was_measured_is_claimed_at_the_next_load(void **state)
 	rig_close(&rig);
 }
 
+static void idle_at(struct rig *rig, double gib)
+{
+	for (int i = 0; i < 2; i++) {
+		rig_measure(rig, 0, gib, true, false);
+		rig_sample(rig, gib);
+	}
+}
+
+static int64_t claimed_anew(struct rig *rig)
+{
+	rig_ask_as(rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(rig, 0);
+	rig_ask_as(rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
+	return rig_view(rig, 0).claim_bytes;
+}
+
+/* 8 GiB, of which 4 are buffers: 1 of those in proportion to the context. */
+static void open_with_buffers(struct rig *rig, const struct learned_row *row)
+{
+	rig_open(rig, 20);
+	struct model_spec *spec = rig_spec(rig, 0, 8);
+	spec->compute_bytes = 4 * GIB;
+	spec->compute_context_bytes = GIB;
+	spec->context_tokens = 4096;
+	spec->batch_tokens = 512;
+	rig_model(rig, 0);
+	struct event event = { .type = EVENT_LEARNED };
+	if (row)
+		event.learned = *row;
+	if (row)
+		rig_step(rig, &event);
+	rig_ask_as(rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
+	rig_load(rig, 0);
+}
+
+static void buffers_that_no_long_prompt_touched_stay_counted(void **state)
+{
+	struct learned_row row[4];
+	struct rig rig;
+	(void)state;
+
+	/* Idle from its load on: as estimated, and not above what it can come to. */
+	open_with_buffers(&rig, NULL);
+	idle_at(&rig, 5);
+	assert_int_equal(arbiter_export(rig.arbiter, row, 4), 1);
+	assert_true(claimed_anew(&rig) == 8 * GIB);
+	rig_close(&rig);
+	open_with_buffers(&rig, NULL);
+	idle_at(&rig, 3);
+	assert_true(claimed_anew(&rig) == 7 * GIB);
+	rig_close(&rig);
+
+	/* The next life of the daemon does not believe less. */
+	open_with_buffers(&rig, row);
+	idle_at(&rig, 5);
+	assert_true(claimed_anew(&rig) == 8 * GIB);
+	rig_close(&rig);
+}
+
+static int64_t learned_base(struct rig *rig)
+{
+	struct learned_row row;
+
+	assert_int_equal(arbiter_export(rig->arbiter, &row, 1), 1);
+	return row.base.bytes[0][USE_HOST];
+}
+
+static void a_long_prompt_shows_what_it_touched(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	open_with_buffers(&rig, NULL);
+	rig_answer(&rig, rig_ask(&rig, 0), 500, 1000, 10, 10); /* shorter than a batch */
+	idle_at(&rig, 5);
+	assert_true(learned_base(&rig) == 8 * GIB);
+	rig_answer(&rig, rig_ask(&rig, 0), 512 + 2048, 1000, 10, 10);
+	idle_at(&rig, 6);
+	assert_true(learned_base(&rig) == 6 * GIB + GIB / 2); /* half the context was filled */
+	rig_answer(&rig, rig_ask(&rig, 0), 512 + 4096, 1000, 10, 10);
+	idle_at(&rig, 6.25);
+	assert_true(learned_base(&rig) == 6 * GIB + GIB / 4);
+	rig_close(&rig);
+}
+
 static void run_out(struct rig *rig)
 {
 	struct event event = { .type = EVENT_INSTANCE_EXITED };
@@ -328,6 +413,8 @@ int main(void)
 		cmocka_unit_test(the_automatic_margin_is_two_sigma_combined),
 		cmocka_unit_test(what_was_declared_stands_against_a_lower_measurement),
 		cmocka_unit_test(what_was_measured_is_claimed_at_the_next_load),
+		cmocka_unit_test(buffers_that_no_long_prompt_touched_stay_counted),
+		cmocka_unit_test(a_long_prompt_shows_what_it_touched),
 		cmocka_unit_test(who_ran_out_of_memory_is_allowed_more_for_a_while),
 		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
 	};

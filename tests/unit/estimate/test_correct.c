@@ -102,6 +102,15 @@ static void buffers_not_yet_touched_lower_nothing(void **state)
 	corrector_observe(c, &o, NULL);
 	assert_true(correction_of(c, 1, 1, 1).best_bytes > 4400 * MIB);
 	corrector_free(c);
+
+	/* Nor where the engine says that it reserved more than was said. */
+	c = corrector_new();
+	o = load_of(1, 1, 1, 400 * MIB, 0);
+	o.total_bytes = 4050 * MIB;
+	o.touched = false;
+	corrector_observe(c, &o, NULL);
+	assert_in_range(correction_of(c, 1, 1, 1).best_bytes, 4399 * MIB, 4401 * MIB);
+	corrector_free(c);
 }
 
 static uint64_t dice_state;
