@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "core/arbiter.h"
+#include "engine/adapter.h"
 #include "engine/estimate_params.h"
 #include "engine/own_word.h"
 #include "engine/program.h"
@@ -361,6 +362,25 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
 	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
 }
 
+/* Whether a draft model needs a word of its own in this build, which only the build can tell. */
+static void ask_of_drafts(const struct conf_model *model, const struct catalogue_ground *ground,
+                          struct catalogue_row *row)
+{
+	if (!model->draft || model->engine != CONF_ENGINE_LLAMA_SERVER || ground->files_alone || !ground->lazy.folder)
+		return;
+	enum help help = program_help_names(program_of(model), ground->lazy.folder, LLAMA_DRAFTS, ground->lazy.known_only);
+	row->drafts_when_told = help == HELP_NAMES;
+	row->untried |= help == HELP_UNKNOWN && ground->lazy.known_only;
+	if (row->untried)
+		row->spec.flags &= ~(uint32_t)MODEL_PRELOAD;
+}
+
+void catalogue_tuning(const struct catalogue_row *row, struct launch_tuning *out)
+{
+	engine_tuning(&row->estimate, out);
+	out->drafts_when_told = row->drafts_when_told;
+}
+
 static void use_kv(const struct conf_model *model, int64_t context, struct catalogue_row *row)
 {
 	if (row->estimate.per_request_bytes <= 0)
@@ -501,6 +521,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	                model->engine == CONF_ENGINE_SD_SERVER;
 	if (code == 0 && model->file && is_known) {
 		choose_kv(model, ground, row);
+		ask_of_drafts(model, ground, row);
 		sizing.choice.lazy = row->lazy;
 		code = estimate_fitting(&sizing, &row->estimate, &err);
 	}

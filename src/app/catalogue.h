@@ -10,6 +10,7 @@
 #include "core/event.h"
 #include "engine/kv_shape.h"
 #include "engine/lazy_check.h"
+#include "engine/tuning.h"
 #include "estimate/correct.h"
 #include "estimate/estimate.h"
 
@@ -42,6 +43,7 @@ struct catalogue_row {
 	int64_t corrected_compute_bytes; /* of those, in the compute buffers */
 	struct kv_shape kv;       /* where lazy or elastic */
 	bool no_effect;           /* the library had none in an engine that was launched like this: it is not tried again */
+	bool drafts_when_told;    /* tuning.h */
 	bool untried;             /* its engine is to be tried out before a load: until then as if it were not lazy */
 	char not_lazy[200];       /* why it is not; "" where it is, or has no such cache */
 	char error[512];          /* why the model cannot be loaded now; "" = it can */
@@ -79,6 +81,8 @@ bool catalogue_is_current(const struct conf_model *model, const struct catalogue
                           const struct catalogue_row *row);
 /* Its next load takes this step of its contexts. */
 void catalogue_choose(struct catalogue_row *row, uint32_t step);
+/* The start that the row stands for. */
+void catalogue_tuning(const struct catalogue_row *row, struct launch_tuning *out);
 /* Look at one model's file again. */
 void catalogue_refresh(const struct conf_model *model, const struct catalogue_ground *ground,
                        struct catalogue_row *row);

@@ -73,7 +73,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	const struct catalogue_row *known = &shell->catalogue.rows[action->model];
 	struct launch_tuning tuning;
 
-	engine_tuning(&known->estimate, &tuning);
+	catalogue_tuning(known, &tuning);
 	int code = supervisor_spawn(shell->supervisor,
 	                            &(struct spawn_order){
 	                                    .instance = action->instance,

@@ -186,7 +186,7 @@ bool shell_ask_engine(struct shell *shell, const struct action *action)
 	asking->shell = shell;
 	asking->action = *action;
 	asking->model = &shell->conf->models[action->model];
-	engine_tuning(&shell->catalogue.rows[action->model].estimate, &asking->tuning);
+	catalogue_tuning(&shell->catalogue.rows[action->model], &asking->tuning);
 	asking->work.data = asking;
 	shell->catalogue.rows[action->model].asked = true;
 	if (uv_queue_work(&shell->loop, &asking->work, ask, after_asking) == 0) {

@@ -105,6 +105,8 @@ void launch_unless_given(const struct conf_model *model, struct words *argv, con
 
 /* llama-server's own physical batch, in tokens. */
 enum { LLAMA_UBATCH = 512 };
+/* The kind of drafting that a draft model of the usual form does, as llama-server calls it. */
+#define LLAMA_DRAFTS "draft-simple"
 
 extern const struct adapter adapter_llama;
 extern const struct adapter adapter_whisper;

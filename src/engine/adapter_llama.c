@@ -112,7 +112,7 @@ static void add_number(const struct conf_model *model, struct words *argv, const
 	words_addf(argv, "%llu", (unsigned long long)value);
 }
 
-static void add_files(const struct conf_model *model, struct words *argv)
+static void add_files(const struct conf_model *model, bool drafts_when_told, struct words *argv)
 {
 	words_add(argv, "-m");
 	words_add(argv, model->file);
@@ -120,6 +120,8 @@ static void add_files(const struct conf_model *model, struct words *argv)
 		launch_unless_given(model, argv, "-mm --mmproj", "--mmproj", model->mmproj);
 	if (model->draft)
 		launch_unless_given(model, argv, "-md --model-draft --spec-draft-model", "-md", model->draft);
+	if (model->draft && drafts_when_told)
+		launch_unless_given(model, argv, "--spec-type", "--spec-type", LLAMA_DRAFTS);
 	for (size_t i = 0; i < model->lora.count; i++) {
 		words_add(argv, "--lora");
 		words_add(argv, model->lora.items[i]);
@@ -193,7 +195,7 @@ static int command(const struct launch_request *request, struct words *argv, str
 		return err_set(err, -EINVAL, "model '%s': llama-server needs a `file`", model->name);
 
 	words_add(argv, model->engine_path ? model->engine_path : "llama-server");
-	add_files(model, argv);
+	add_files(model, request->tuning.drafts_when_told, argv);
 	words_add(argv, "--host");
 	if (request->endpoint->path[0]) {
 		words_add(argv, request->endpoint->path);

@@ -184,6 +184,8 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 		if (out->kv_v > KV_BF16)
 			out->flash = FLASH_ON;
 	}
+	if (model->draft)
+		out->rollbacks = DRAFTED_OWN;
 	take_arguments(model, choice, out);
 	if (choice->ubatch > 0)
 		out->ubatch = choice->ubatch;

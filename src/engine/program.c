@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "engine/preload.h"
 
-enum { PATH_BYTES = 4096, LIST_MOST = 64 << 10, PATIENCE_MS = 3000 };
+enum { PATH_BYTES = 4096, LIST_MOST = 256 << 10, PATIENCE_MS = 3000, HELP_PATIENCE_MS = 10000 };
 
 bool program_find(const char *program, char *out, size_t out_bytes)
 {
@@ -80,12 +80,12 @@ static void take_paths(struct str listing, struct buf *out)
 	}
 }
 
-static bool read_all(int fd, struct buf *out)
+static bool read_all(int fd, int patience_ms, struct buf *out)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 
 	while (buf_length(out) < LIST_MOST) {
-		if (poll(&poller, 1, PATIENCE_MS) <= 0)
+		if (poll(&poller, 1, patience_ms) <= 0)
 			return false;
 		ssize_t got = read(fd, buf_reserve(out, 4096), 4096);
 		if (got <= 0)
@@ -109,40 +109,52 @@ static bool may_be_asked(const char *path)
 	return elf && preload_suits(path, &err) == 0;
 }
 
-/* The loader's list; false where it does not tell. */
-static bool ask_loader(const char *path, struct buf *out)
+/* What it writes to stdout until it ends; false where it fails or takes too long. In a group of its own, all of which ends. */
+static bool listen_to(char *const argv[], char *const env[], int patience_ms, struct buf *out)
 {
-	char trace[] = "LD_TRACE_LOADED_OBJECTS=1", locale[] = "LC_ALL=C", libraries[PATH_BYTES];
-	char *argv[] = { (char *)path, NULL };
-	const char *searched = getenv("LD_LIBRARY_PATH");
 	posix_spawn_file_actions_t files;
-	struct buf listing = BUF_INIT;
+	posix_spawnattr_t attributes;
 	int ends[2], status = -1;
 	pid_t pid;
 
-	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", searched ? searched : "");
-	char *env[] = { trace, locale, searched ? libraries : NULL, NULL };
-	if (!may_be_asked(path) || pipe2(ends, O_CLOEXEC) < 0)
+	if (pipe2(ends, O_CLOEXEC) < 0)
 		return false;
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, ends[1], 1);
 	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-	bool started = posix_spawn(&pid, path, &files, NULL, argv, env) == 0;
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+	bool started = posix_spawn(&pid, argv[0], &files, &attributes, argv, env) == 0;
+	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&files);
 	close(ends[1]);
-	bool told = started && read_all(ends[0], &listing);
+	bool told = started && read_all(ends[0], patience_ms, out);
 	close(ends[0]);
 	if (started) {
 		if (!told)
-			kill(pid, SIGKILL);
+			kill(-pid, SIGKILL);
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
-	if (told && status == 0)
+	return told && status == 0;
+}
+
+/* The loader's list; false where it does not tell. */
+static bool ask_loader(const char *path, struct buf *out)
+{
+	char trace[] = "LD_TRACE_LOADED_OBJECTS=1", locale[] = "LC_ALL=C", libraries[PATH_BYTES];
+	const char *searched = getenv("LD_LIBRARY_PATH");
+	struct buf listing = BUF_INIT;
+
+	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", searched ? searched : "");
+	char *argv[] = { (char *)path, NULL };
+	char *env[] = { trace, locale, searched ? libraries : NULL, NULL };
+	bool told = may_be_asked(path) && listen_to(argv, env, PATIENCE_MS, &listing);
+	if (told)
 		take_paths(buf_str(&listing), out);
 	buf_release(&listing);
-	return told && status == 0;
+	return told;
 }
 
 /* ---- kept lists ---- */
@@ -153,7 +165,7 @@ static bool recall(const char *path, struct buf *out)
 
 	if (fd < 0)
 		return false;
-	bool whole = read_all(fd, out);
+	bool whole = read_all(fd, 0, out);
 	close(fd);
 	return whole;
 }
@@ -209,4 +221,28 @@ uint64_t program_build(const char *program, const char *folder)
 	buf_release(&text);
 	buf_release(&list);
 	return build;
+}
+
+enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only)
+{
+	struct buf path = BUF_INIT, told = BUF_INIT;
+	char file[PATH_BYTES], flag[] = "--help";
+	enum help says = HELP_UNKNOWN;
+
+	if (!program_find(program, file, sizeof(file)))
+		return HELP_UNKNOWN;
+	char *argv[] = { file, flag, NULL };
+	buf_printf(&path, "%s/help-%016llx-%s", folder, (unsigned long long)program_build(program, folder), word);
+	bool known = recall(buf_cstr(&path), &told);
+	if (known) {
+		says = str_equal(buf_str(&told), STR("named")) ? HELP_NAMES : HELP_DOES_NOT;
+	} else if (!known_only && listen_to(argv, environ, HELP_PATIENCE_MS, &told)) {
+		struct str text = buf_str(&told);
+		bool named = text.length > 0 && memmem(text.data, text.length, word, strlen(word));
+		says = named ? HELP_NAMES : HELP_DOES_NOT;
+		remember(buf_cstr(&path), named ? STR("named") : STR("not named"));
+	}
+	buf_release(&path);
+	buf_release(&told);
+	return says;
 }

@@ -26,6 +26,14 @@ bool program_find(const char *program, char *out, size_t out_bytes);
  */
 uint64_t program_build(const char *program, const char *folder);
 
+/*
+ * Does its --help name `word`? Builds differ in the flags they take, and end at one they do not know. Asked once for
+ * each build: what it says of the word is kept in `folder`. Where it was never asked, and `known_only`, or it does not
+ * answer, HELP_UNKNOWN. Blocks, for seconds at most.
+ */
+enum help { HELP_UNKNOWN, HELP_NAMES, HELP_DOES_NOT };
+enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only);
+
 /* Device, inode, size and time of change, added to `out`; "gone" where it is not there. */
 void program_identity(const char *path, struct buf *out);
 

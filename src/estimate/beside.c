@@ -66,6 +66,7 @@ static void join_pool(struct footprint *to, const struct footprint *from, int64_
 	to->kv_bytes = bounded_sum(to->kv_bytes, from->kv_bytes);
 	to->recurrent_bytes = bounded_sum(to->recurrent_bytes, from->recurrent_bytes);
 	to->compute_bytes = bounded_sum(to->compute_bytes, from->compute_bytes);
+	to->overhead_bytes = bounded_sum(to->overhead_bytes, from->overhead_bytes - less_overhead);
 	to->total_bytes = bounded_sum(to->total_bytes, from->total_bytes - less_overhead);
 }
 
@@ -75,13 +76,14 @@ void estimate_join(struct estimate *model, const struct estimate *beside)
 	if (beside->host.compute_bytes > 0 && beside->batch_tokens == 0)
 		model->batch_tokens = 0;
 	model->compute_context_bytes = bounded_sum(model->compute_context_bytes, beside->compute_context_bytes);
-	/* Of a draft model the process and the device's context are the model's. */
-	int64_t shared = beside->device.overhead_bytes + beside->host.overhead_bytes;
+	/* Of a draft model the process and the device's context are the model's; its vocabulary and graphs are not. */
+	int64_t on_host = smaller(beside->host.overhead_bytes, SHARED_OVERHEAD_BYTES);
+	int64_t shared = beside->device.overhead_bytes + on_host;
 
 	join_pool(&model->device, &beside->device, beside->device.overhead_bytes);
-	join_pool(&model->host, &beside->host, beside->host.overhead_bytes);
+	join_pool(&model->host, &beside->host, on_host);
 	join_pool(&model->device_beside, &beside->device, beside->device.overhead_bytes);
-	join_pool(&model->host_beside, &beside->host, beside->host.overhead_bytes);
+	join_pool(&model->host_beside, &beside->host, on_host);
 	model->file_bytes = bounded_sum(model->file_bytes, beside->file_bytes);
 	model->missing_bytes = bounded_sum(model->missing_bytes, beside->missing_bytes);
 	model->kv_bytes_per_token = bounded_sum(model->kv_bytes_per_token, beside->kv_bytes_per_token);

@@ -461,3 +461,22 @@ def test_a_websocket_loads_its_model_and_counts_as_running(start, tmp_path):
         assert models(daemon)["m"]["running"] == 1
     wait_for("the end to be seen", lambda: models(daemon)["m"]["running"] == 0)
     assert state(daemon, "m") == "idle"
+
+
+def test_a_draft_is_used_and_measured_as_estimated(start):
+    """llama-server drafts nothing with a draft model alone: it wants the kind of drafting named."""
+    daemon = start({"a": real("chat.gguf", draft=str(MODELS / "chat.gguf"), slots=1, kv="fixed")})
+    filled = ask(daemon, "POST", "/completion", {"model": "a", "prompt": "word " * 600, "n_predict": 24, "temperature": 0},
+                 timeout=300)
+    assert filled.status == 200, filled.body
+    timings = filled.json["timings"]
+    assert timings["draft_n"] > 0 and timings["draft_n_accepted"] > 0
+    estimate = ask(daemon, "GET", "/api/v1/models/a").json["estimate_bytes"]
+    taken = wait_for("two samples that agree", lambda: settled_bytes(daemon, "a"), 30)
+    assert abs(taken - estimate) <= max(0.03 * estimate, 32 << 20), (taken, estimate)
+
+
+def settled_bytes(daemon, name):
+    first = ask(daemon, "GET", f"/api/v1/models/{name}").json["measured_bytes"]
+    time.sleep(0.5)
+    return first if first == ask(daemon, "GET", f"/api/v1/models/{name}").json["measured_bytes"] else 0

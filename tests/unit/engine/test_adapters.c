@@ -61,6 +61,27 @@ static void llama_s_settings_become_flags(void **state)
 	               "-ctxcp 3 -lm none --device none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
 }
 
+static void a_draft_is_named_where_the_build_wants_it(void **state)
+{
+	const char *yaml = "models: {chat: {engine: llama-server, file: /m/c.gguf, draft: /m/d}}\n";
+	const char *told = "models: {chat: {engine: llama-server, file: /m/c.gguf, draft: /m/d, args: \"--spec-type none\"}}\n";
+	struct launch_request request = { .slots = 1, .context_tokens = 64, .endpoint = &unix_endpoint };
+	(void)state;
+
+	assert_command(yaml, &request,
+	               "llama-server -m /m/c.gguf -md /m/d --host /run/c/engine-7.sock --alias chat -c 64 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	request.tuning.drafts_when_told = true;
+	assert_command(yaml, &request,
+	               "llama-server -m /m/c.gguf -md /m/d --spec-type draft-simple --host /run/c/engine-7.sock --alias chat "
+	               "-c 64 -np 1 -fit off --cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots "
+	               "--metrics -lv 4");
+	assert_command(told, &request,
+	               "llama-server -m /m/c.gguf -md /m/d --host /run/c/engine-7.sock --alias chat -c 64 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 "
+	               "--spec-type none");
+}
+
 static void whisper_listens_on_a_port_at_the_path_of_openai_s_clients(void **state)
 {
 	(void)state;
@@ -208,6 +229,7 @@ int main(void)
 	const struct CMUnitTest all[] = {
 		cmocka_unit_test(llama_gets_its_share_of_everything),
 		cmocka_unit_test(llama_s_settings_become_flags),
+		cmocka_unit_test(a_draft_is_named_where_the_build_wants_it),
 		cmocka_unit_test(whisper_listens_on_a_port_at_the_path_of_openai_s_clients),
 		cmocka_unit_test(sd_server_is_told_its_parts),
 		cmocka_unit_test(what_the_user_gives_wins),

@@ -51,6 +51,34 @@ static void a_script_stands_for_itself(void **state)
 	assert_true(program_build(path, folder) != build);
 }
 
+static void write_program(const char *path, const char *script)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+
+	assert_int_equal(write(fd, script, strlen(script)), strlen(script));
+	close(fd);
+}
+
+/* Asked once for each build; one that fails says nothing, and is asked again. */
+static void a_flag_is_known_from_its_help(void **state)
+{
+	char path[100], silent[100];
+	(void)state;
+
+	snprintf(path, sizeof(path), "%s/helpful", folder);
+	snprintf(silent, sizeof(silent), "%s/silent", folder);
+	write_program(path, "#!/bin/sh\n[ \"$1\" = --help ] && echo '--spec-type none,draft-simple'\n");
+	write_program(silent, "#!/bin/sh\nexit 1\n");
+	assert_int_equal(program_help_names(path, folder, "draft-simple", true), HELP_UNKNOWN);
+	assert_int_equal(program_help_names(path, folder, "draft-simple", false), HELP_NAMES);
+	assert_int_equal(program_help_names(path, folder, "draft-simple", true), HELP_NAMES);
+	assert_int_equal(program_help_names(path, folder, "draft-other", false), HELP_DOES_NOT);
+	assert_int_equal(program_help_names(silent, folder, "draft-simple", false), HELP_UNKNOWN);
+	assert_int_equal(program_help_names("no-such-program-anywhere", folder, "draft-simple", false), HELP_UNKNOWN);
+	touch(path, (struct timespec){ .tv_sec = 1000 });
+	assert_int_equal(program_help_names(path, folder, "draft-simple", true), HELP_UNKNOWN);
+}
+
 /* An upgrade of the library alone, the program untouched. */
 static void a_new_library_is_a_new_build(void **state)
 {
@@ -90,6 +118,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_sought_in_path),
 		cmocka_unit_test(a_script_stands_for_itself),
+		cmocka_unit_test(a_flag_is_known_from_its_help),
 		cmocka_unit_test(a_new_library_is_a_new_build),
 		cmocka_unit_test(another_place_for_libraries_is_another_build),
 	};
