@@ -219,6 +219,11 @@ static int command(const struct launch_request *request, struct words *argv, str
 	launch_unless_given(model, argv, "-lv --verbosity --log-verbosity -v --verbose --log-verbose --log-disable",
 	             "-lv", "4");
 	launch_add(request, &model->args, argv);
+	/* The last of a flag counts. */
+	if (request->tuning.cache_ram_mib) {
+		words_add(argv, "--cache-ram");
+		words_addf(argv, "%u", request->tuning.cache_ram_mib);
+	}
 	return 0;
 }
 

@@ -63,10 +63,30 @@ static void take_load_mode(const char *value, enum load_mode *out)
 /* "all" and "auto" are all of them: with --fit off there is nothing to be automatic about. */
 static void take_layers(const char *value, int64_t *out)
 {
-	if (strcmp(value, "all") == 0 || strcmp(value, "auto") == 0)
+	if (strcmp(value, "all") == 0 || strcmp(value, "auto") == 0 || value[0] == '-')
 		*out = -1;
 	else
 		take_number(value, out);
+}
+
+/* -1, as all negative ones: no limit. */
+static void take_cache(const char *value, int64_t *out)
+{
+	int64_t mib = 0;
+
+	take_number(value, &mib);
+	*out = value[0] == '-' ? -1 : mib << 20;
+}
+
+/* -1: the engine's own number of slots, with one cache for all of them. */
+static void take_slots(const char *value, struct estimate_params *out)
+{
+	if (value[0] != '-') {
+		take_number(value, &out->slots);
+		return;
+	}
+	out->slots = 0;
+	out->unified_kv = true;
 }
 
 enum { DRAFTED_OWN = 3 }; /* --spec-draft-n-max of its own */
@@ -77,7 +97,7 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 	if (is_flag(arg, "-c", "--ctx-size"))
 		take_number(value, &out->context);
 	else if (is_flag(arg, "-np", "--parallel"))
-		take_number(value, &out->slots);
+		take_slots(value, out);
 	else if (is_flag(arg, "-b", "--batch-size"))
 		take_number(value, &out->batch);
 	else if (is_flag(arg, "-ub", "--ubatch-size"))
@@ -104,11 +124,8 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_number(value, &out->rollbacks);
 	else if (strcmp(arg, "--spec-type") == 0 && strstr(value, "draft-") && out->rollbacks == 0)
 		out->rollbacks = DRAFTED_OWN;
-	else if (is_flag(arg, "-cram", "--cache-ram")) {
-		int64_t mib = 0;
-		take_number(value, &mib);
-		out->cache_ram_bytes = mib << 20;
-	}
+	else if (is_flag(arg, "-cram", "--cache-ram"))
+		take_cache(value, &out->cache_ram_bytes);
 }
 
 static void take_switch(const char *arg, struct estimate_params *out)
@@ -208,6 +225,26 @@ int engine_estimate_launch(const char *path, struct estimate_params *params,
 	return estimate_file(path, params, out, err);
 }
 
+/* A draft has the context and the batches of its model; its caches' types and its layers are its own. */
+static void draft_params(const struct conf_model *model, const struct estimate_params *params,
+                         struct estimate_params *out)
+{
+	*out = *params;
+	out->cache_ram_bytes = 0; /* one for both */
+	out->kv_k = out->kv_v = KV_F16;
+	for (size_t i = 0; i + 1 < model->args.count; i++) {
+		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
+		if (is_flag(arg, "-ctkd", "--cache-type-k-draft") || strcmp(arg, "--spec-draft-type-k") == 0)
+			kv_type(value, &out->kv_k);
+		else if (is_flag(arg, "-ctvd", "--cache-type-v-draft") || strcmp(arg, "--spec-draft-type-v") == 0)
+			kv_type(value, &out->kv_v);
+		else if (strcmp(arg, "--spec-draft-n-ubatch") == 0)
+			take_number(value, &out->ubatch);
+	}
+	if (out->ubatch == 0)
+		out->ubatch = params->ubatch;
+}
+
 static int add_companion(const char *path, enum companion kind, const struct estimate_params *params,
                          struct estimate *out, struct err *err)
 {
@@ -219,7 +256,10 @@ static int add_companions(const struct conf_model *model, const struct estimate_
                           struct estimate *out, struct err *err)
 {
 	const char *projector = model->mmproj, *draft = model->draft;
+	struct estimate_params drafts;
 	int code = 0;
+
+	draft_params(model, params, &drafts);
 
 	for (size_t i = 0; i + 1 < model->args.count && code == 0; i++) {
 		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
@@ -234,7 +274,7 @@ static int add_companions(const struct conf_model *model, const struct estimate_
 		code = add_companion(model->lora.items[i], COMPANION_LORA, params, out, err);
 	if (code == 0)
 		code = add_companion(projector, COMPANION_PROJECTOR, params, out, err);
-	return code == 0 ? add_companion(draft, COMPANION_DRAFT, params, out, err) : code;
+	return code == 0 ? add_companion(draft, COMPANION_DRAFT, &drafts, out, err) : code;
 }
 
 /* What sd-server loads beside its model's file, as the arguments name it. */
@@ -264,6 +304,7 @@ void engine_tuning(const struct estimate *estimate, struct launch_tuning *out)
 		.plain = estimate->plain_weights,
 		.ubatch = (uint32_t)estimate->ubatch,
 		.split = estimate->host_layers > 0,
+		.cache_ram_mib = estimate->cache_limited ? (uint32_t)(estimate->cache_limit_bytes >> 20) : 0,
 	};
 	if (out->split)
 		out->gpu_layers = (uint32_t)(estimate->layers + 1 - estimate->host_layers);

@@ -10,6 +10,7 @@ struct launch_tuning {
 	uint32_t ubatch;     /* physical batch in tokens; 0 = the engine's own */
 	bool plain;          /* weights stay in the file's form */
 	bool split;          /* some layers are kept off the device: `gpu_layers` go to it */
+	uint32_t cache_ram_mib; /* the limit of a prompt cache that was to have none; 0 = as configured */
 	bool drafts_when_told; /* this build has kinds of drafting, and does none unless one is named */
 	uint32_t gpu_layers; /* the output counted as the last */
 };

@@ -20,6 +20,7 @@ enum {
 	SIGMA_UNKNOWN_PERCENT = 15,
 	SIGMA_LEAST_BYTES = 4 << 20,
 	LOWER_PERCENT = 70,
+	CACHE_STEP = 64 << 20,     /* of a prompt cache's limit that nobody chose */
 	CHECKPOINTS_SOON = CHECKPOINTS_A_TURN,
 	/*
 	 * With huge pages for malloc all of its heap is there: what rounds up to 2 MiB, and the tables of the
@@ -172,6 +173,11 @@ static void size_parts(const struct model_facts *facts, const struct estimate_pa
 	out->batch_tokens = cells->tokens;
 }
 
+static int64_t all_states(const struct estimate *e)
+{
+	return bounded_sum(e->device.recurrent_bytes, e->host.recurrent_bytes);
+}
+
 /*
  * base: loaded and idle. The compute buffers count whole although their pages
  * are touched only as prompts get longer: they are not asked for again later.
@@ -191,9 +197,14 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
 	int64_t of_all = bounded_product(cells->sequences, kept);
 
+	/* One without a limit could be counted as nothing: every conversation once more is what it gets. */
+	out->cache_limited = params->cache_ram_bytes < 0;
+	out->cache_limit_bytes = params->cache_ram_bytes;
+	if (out->cache_limited)
+		out->cache_limit_bytes = bounded_round(bounded_sum(bounded_sum(kv, all_states(out)), of_all) + 1, CACHE_STEP);
 	/* Who lets an engine keep prompts on the side has given it that memory, whenever it takes it. */
 	if (params->launched)
-		sum = bounded_sum(sum, larger(params->cache_ram_bytes, 0));
+		sum = bounded_sum(sum, out->cache_limit_bytes);
 	out->base_bytes = params->lazy_kv ? sum - kv : sum;
 	out->per_request_bytes = bounded_sum(params->lazy_kv ? kv / cells->sequences : 0, kept);
 	out->steady_bytes = bounded_sum(sum, of_all);
@@ -211,7 +222,6 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	most = bounded_sum(most, bounded_product(bounded_product(cells->sequences, later), checkpoint));
 	out->upper_bytes = bounded_sum(most, out->sigma_bytes / 3 * 7); /* 2.33 sigma: 99 % */
 	out->lower_bytes = out->base_bytes / 100 * LOWER_PERCENT;
-	out->cache_limit_bytes = larger(params->cache_ram_bytes, 0);
 	out->confidence = percent == SIGMA_KNOWN_PERCENT ? (device ? 0.8 : 0.9) : 0.4;
 }
 
@@ -265,6 +275,8 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	out->plain_weights = weights.plain;
 	out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, weights.kept_bytes);
 	size_whole(facts, params, &cells, &weights, device, out);
+	if (out->cache_limited)
+		add_flag(out, "prompt-cache-limited");
 	if (out->upper_bytes >= BOUNDED_MOST / 2)
 		return err_set(err, -EFBIG, "its numbers would need more than any memory");
 	return 0;

@@ -49,7 +49,7 @@ struct estimate_params {
 	enum repack repack;
 	bool amx;                 /* the processor has AMX: more matrices get a form of its own */
 	enum load_mode load;
-	int64_t cache_ram_bytes;  /* --cache-ram, as launched */
+	int64_t cache_ram_bytes;  /* --cache-ram, as launched; -1 = without a limit, which cotenant sets itself */
 	int64_t checkpoints;      /* --ctx-checkpoints: of recurrent and window layers, for each slot */
 	int64_t rollbacks;        /* snapshots of recurrent state a sequence keeps for speculative decoding */
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
@@ -104,6 +104,7 @@ struct estimate {
 	struct footprint host;
 	struct footprint device_beside, host_beside; /* of those, what is loaded beside the model */
 	int64_t cache_limit_bytes; /* host prompt cache may grow to this */
+	bool cache_limited;       /* ... because cotenant says so: nobody else set a limit */
 	struct {
 		int64_t total_bytes;    /* 0 = no mixture of experts */
 		int64_t resident_bytes; /* of those, kept in memory: all, unless the launch maps them */

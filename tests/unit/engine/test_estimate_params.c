@@ -147,6 +147,61 @@ static void a_prompt_cache_that_is_allowed_is_counted(void **state)
 	conf_free(keeps);
 }
 
+/* Without a limit it would grow as it likes, or be counted as none: it gets one. */
+static void a_prompt_cache_without_a_limit_gets_one(void **state)
+{
+	struct conf *plain = recorded("qwen3-8b", "device: cpu"), *keeps = recorded("qwen3-8b", "device: cpu, args: \"-cram -1\"");
+	struct estimate without, with;
+	struct launch_tuning tuning;
+	(void)state;
+
+	estimate_with(plain, 4096, 41, &without);
+	estimate_with(keeps, 4096, 41, &with);
+	assert_true(with.cache_limit_bytes >= without.host.kv_bytes);
+	assert_int_equal(with.base_bytes - without.base_bytes, with.cache_limit_bytes);
+	assert_non_null(strstr(with.flags, "prompt-cache-limited"));
+	engine_tuning(&with, &tuning);
+	assert_int_equal(tuning.cache_ram_mib, with.cache_limit_bytes >> 20);
+	engine_tuning(&without, &tuning);
+	assert_int_equal(tuning.cache_ram_mib, 0);
+	conf_free(plain);
+	conf_free(keeps);
+}
+
+static void numbers_below_nought_are_the_engine_s_own(void **state)
+{
+	struct estimate_params params;
+	(void)state;
+
+	params_of("args: \"-np -1\"", false, &params);
+	assert_int_equal(params.slots, 0);
+	assert_true(params.unified_kv);
+	params_of("device: cpu, args: \"-ngl -1\"", true, &params);
+	assert_int_equal(params.gpu_layers, -1);
+}
+
+/* Its caches are not of its model's types, and a prompt cache is there once. */
+static void a_draft_has_types_of_its_own(void **state)
+{
+	char settings[3][600];
+	static const char *const args[] = { "", "-ctk q8_0 -ctv q8_0 -fa on", "-ctkd q8_0 -ctvd q8_0 --cache-ram 512" };
+	int64_t kv[3];
+	(void)state;
+
+	for (int i = 0; i < 3; i++) {
+		struct estimate e;
+		snprintf(settings[i], sizeof(settings[i]), "device: cpu, draft: \"%s/estimator/qwen3-8b.gguf\", args: \"%s\"",
+		         getenv("COTENANT_TEST_DATA"), args[i]);
+		struct conf *conf = recorded("qwen3-8b", settings[i]);
+		estimate_with(conf, 4096, 41, &e);
+		kv[i] = e.host.kv_bytes;
+		assert_int_equal(e.cache_limit_bytes, i == 2 ? 512 << 20 : 0);
+		conf_free(conf);
+	}
+	assert_int_equal(kv[1], kv[2]);
+	assert_int_equal(kv[1], kv[0] / 2 + kv[0] / 2 * 17 / 32);
+}
+
 /* Layer by layer: the device's caches and weights fall, the host's rise by as much, nothing is lost. */
 static void a_split_moves_layers_and_loses_nothing(void **state)
 {
@@ -241,6 +296,9 @@ int main(void)
 		cmocka_unit_test(all_on_the_device_is_what_was_recorded),
 		cmocka_unit_test(what_a_turn_leaves_is_a_request_s),
 		cmocka_unit_test(a_prompt_cache_that_is_allowed_is_counted),
+		cmocka_unit_test(a_prompt_cache_without_a_limit_gets_one),
+		cmocka_unit_test(numbers_below_nought_are_the_engine_s_own),
+		cmocka_unit_test(a_draft_has_types_of_its_own),
 		cmocka_unit_test(a_split_moves_layers_and_loses_nothing),
 		cmocka_unit_test(as_many_layers_as_fit),
 		cmocka_unit_test(nobody_splits_what_somebody_placed),
