@@ -120,6 +120,37 @@ static int64_t phase_state(const struct model_facts *facts, const struct cells *
 	return times(24, cells->tokens, larger(facts->inner_size, 0));
 }
 
+/*
+ * On the CPU the whole of a layer with a state is one graph, the masks of the other layers alive beside it. Measured:
+ * Mamba-2's (build_mamba2_layer) to 0.1 %; a gated delta net's, which works in chunks of 64, 0 to 14 % less than this.
+ * Without the two streams that every phase has.
+ */
+static int64_t phase_state_on_host(const struct model_facts *facts, const struct cells *cells, const struct sizes *s)
+{
+	enum { CHUNK = 64, CHUNK_STATES = 5 };
+	int64_t inner = larger(facts->inner_size, 0), state = larger(facts->state_size, 1);
+	int64_t groups = bounded_product(larger(facts->group_count, 0), state);
+	int64_t taps = bounded_product(larger(facts->conv_kernel - 1, 0), bounded_sum(inner, 2 * groups));
+	int64_t states = bounded_product(4 * smaller(cells->sequences, cells->tokens),
+	                                 bounded_sum(bounded_product(state, inner), taps));
+	bool known = facts->family_known;
+
+	if (!facts_trait(facts, FAMILY_STATE_SSM))
+		return 0;
+	if (groups == 0)
+		return bounded_sum(bounded_sum(phase_state(facts, cells), s->stream), s->inputs);
+	int64_t scanned = bounded_sum(bounded_product(8, inner), bounded_product(6, groups));
+	scanned = times(4, cells->tokens, bounded_sum(scanned, larger(facts->time_steps, 0)));
+	scanned = bounded_sum(scanned, states) - s->stream;
+	int64_t chunked = bounded_sum(bounded_product(4, inner), bounded_product(3, groups));
+	chunked = times(4, cells->tokens, bounded_sum(chunked, bounded_product(CHUNK, inner / state)));
+	chunked = bounded_sum(chunked, bounded_product(CHUNK_STATES, states));
+	int64_t most = known && facts_trait(facts, FAMILY_INTERVAL) ? chunked
+	               : known                                      ? scanned
+	                                                            : larger(scanned, chunked);
+	return bounded_sum(most, s->inputs);
+}
+
 static int64_t phase_output(const struct model_facts *facts, const struct cells *cells)
 {
 	if (facts_trait(facts, FAMILY_ENCODER))
@@ -177,9 +208,7 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 		return bounded_sum(bounded_sum(s.inputs, numbers), 2 * s.stream);
 	}
 	int64_t most = larger(phases(facts, cells, &s), phase_output(facts, cells));
-	/* Where nothing is copied over from another device, what goes past the state is alive with it. */
-	int64_t state = phase_state(facts, cells);
-	most = larger(most, state > 0 ? bounded_sum(state, s.stream) : 0);
+	most = larger(most, phase_state_on_host(facts, cells, &s));
 	return bounded_sum(most, 2 * s.stream);
 }
 

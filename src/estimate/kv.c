@@ -176,13 +176,14 @@ int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cell
 int64_t checkpoint_bytes(const struct model_facts *facts, const struct cells *cells,
                          const struct estimate_params *params)
 {
-	int64_t seen = smaller(larger(facts->window, 0), cells->full), sum = 0;
+	bool untold = facts->window_untold > 0;
+	int64_t seen = smaller(larger(untold ? facts->window_untold : facts->window, 0), cells->full), sum = 0;
 
 	if (!facts->sizes_known || params->swa_full)
 		seen = 0;
 	for (uint32_t i = 0; facts->sizes_known && i < facts->cached_layers; i++) {
 		sum = bounded_sum(sum, recurrent_layer_bytes(facts, cells, i) / cells->states);
-		if (facts->windowed[i] && has_cache(facts, i))
+		if ((facts->windowed[i] || untold) && has_cache(facts, i))
 			sum = bounded_sum(sum, bounded_product(seen, cell_bytes(facts, cells, params, i)));
 	}
 	return sum;

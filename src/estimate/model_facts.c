@@ -56,6 +56,7 @@ static const struct wanted wanted[] = {
 	SCALAR("ssm.inner_size", inner_size, 1 << 22),
 	SCALAR("ssm.state_size", state_size, 1 << 20),
 	SCALAR("ssm.group_count", group_count, 1 << 16),
+	SCALAR("ssm.time_step_rank", time_steps, 1 << 16),
 	SCALAR("full_attention_interval", full_interval, LAYERS_MOST),
 	SCALAR("wkv.head_size", wkv_head_size, 1 << 16),
 	SCALAR("token_shift_count", token_shift, 1 << 10),
@@ -413,6 +414,7 @@ static int resolve_window(struct model_facts *facts, struct err *err)
 	const struct family *family = facts->family;
 	bool by_file = family->pattern == PATTERN_OF_FILE && !facts->window_pattern.given;
 	if (family->pattern == 0 || by_file || facts_trait(facts, FAMILY_FULL_WINDOW)) {
+		facts->window_untold = facts->family_known ? 0 : facts->window;
 		facts->window = 0;
 		return 0;
 	}

@@ -102,6 +102,7 @@ struct model_facts {
 	int64_t inner_size;
 	int64_t state_size;
 	int64_t group_count;
+	int64_t time_steps;
 	int64_t full_interval;
 	int64_t wkv_head_size;
 	int64_t token_shift;
@@ -128,6 +129,7 @@ struct model_facts {
 	struct family guessed;
 	bool family_known;
 	uint32_t layers;             /* block_count */
+	int64_t window_untold;       /* a window of layers that the file does not name; 0 = there is none */
 	uint32_t cached_layers;      /* from the front: layers that may own a cache */
 	int64_t vocab;
 	int64_t ff_most;             /* widest feed-forward of a dense layer */

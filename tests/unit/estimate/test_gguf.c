@@ -197,6 +197,9 @@ static void an_unknown_architecture_gets_an_upper_bound(void **state)
 	assert_int_equal(out.host.kv_bytes, 2 * 4096 * 2 * (32 * 2)); /* no window: all tokens kept */
 	assert_true(out.confidence < 0.5);
 	assert_true(out.sigma_bytes >= out.base_bytes / 100 * 15);
+	/* But what such an engine sets aside to go back to, it sets aside of all layers, for what we know. */
+	assert_true(out.upper_bytes >= out.base_bytes + 32 * 2 * 16 * 2 * (32 * 2));
+	assert_int_equal(out.steady_bytes - out.base_bytes, CHECKPOINTS_A_TURN * 2 * 16 * 2 * (32 * 2));
 	buf_release(&file);
 }
 
@@ -223,6 +226,37 @@ static void sparse_attention_has_a_second_cache(void **state)
 	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
 	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), 0);
 	assert_int_equal(out.host.kv_bytes, 2 * 4096 * (576 + 128) * 2);
+	buf_release(&file);
+}
+
+/* What llama-server (build 11669) says of Mamba-2 layers beside attention on the CPU: 37.10 MiB; no shorter set of tensors. */
+static void a_state_s_layer_on_the_cpu_is_one_graph(void **state)
+{
+	struct memory_source memory;
+	struct estimate_params params;
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 1, 10);
+	put_string(&file, "general.architecture", "falcon-h1");
+	put_number(&file, "falcon-h1.block_count", 2);
+	put_number(&file, "falcon-h1.embedding_length", 1024);
+	put_number(&file, "falcon-h1.attention.head_count", 8);
+	put_number(&file, "falcon-h1.attention.head_count_kv", 2);
+	put_number(&file, "falcon-h1.ssm.conv_kernel", 4);
+	put_number(&file, "falcon-h1.ssm.inner_size", 2048);
+	put_number(&file, "falcon-h1.ssm.state_size", 128);
+	put_number(&file, "falcon-h1.ssm.time_step_rank", 32);
+	put_number(&file, "falcon-h1.ssm.group_count", 1);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	memory = (struct memory_source){ .data = buf_cstr(&file), .size = buf_length(&file) };
+	estimate_defaults(&params);
+	params.context = 512;
+	params.slots = 1;
+	assert_int_equal(estimate_gguf(&(struct byte_source){ &memory, memory_read, memory.size }, &params, &out, &err), 0);
+	assert_in_range(out.host.compute_bytes, 3710 * (INT64_C(1) << 20) / 100 - 8192, 3721 * (INT64_C(1) << 20) / 100);
 	buf_release(&file);
 }
 
@@ -344,6 +378,7 @@ int main(void)
 		cmocka_unit_test(keys_before_the_architecture_are_found),
 		cmocka_unit_test(an_unknown_architecture_gets_an_upper_bound),
 		cmocka_unit_test(an_unknown_hybrid_is_told_by_its_tensors),
+		cmocka_unit_test(a_state_s_layer_on_the_cpu_is_one_graph),
 		cmocka_unit_test(sparse_attention_has_a_second_cache),
 		cmocka_unit_test(many_short_texts_end_at_the_budget),
 		cmocka_unit_test(memory_does_not_follow_the_file),
