@@ -124,6 +124,8 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_number(value, &out->rollbacks);
 	else if (strcmp(arg, "--spec-type") == 0 && strstr(value, "draft-") && out->rollbacks == 0)
 		out->rollbacks = DRAFTED_OWN;
+	else if (strcmp(arg, "--pooling") == 0)
+		out->pooling = strcmp(value, "none") != 0;
 	else if (is_flag(arg, "-cram", "--cache-ram"))
 		take_cache(value, &out->cache_ram_bytes);
 }
@@ -146,6 +148,8 @@ static void take_switch(const char *arg, struct estimate_params *out)
 		out->kv_on_host = true;
 	else if (is_flag(arg, "--embedding", "--embeddings"))
 		out->embeddings = true;
+	else if (is_flag(arg, "--rerank", "--reranking"))
+		out->pooling = 1;
 }
 
 bool engine_cpu_has_amx(void)

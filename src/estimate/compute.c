@@ -209,6 +209,9 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	}
 	int64_t most = larger(phases(facts, cells, &s), phase_output(facts, cells));
 	most = larger(most, phase_state_on_host(facts, cells, &s));
+	/* What the logits and embeddings come of is alive with them: six streams, by accident of the placing five. */
+	if (cells->tells_all)
+		most = larger(most, bounded_sum(bounded_sum(phase_output(facts, cells), s.inputs), 3 * s.stream));
 	return bounded_sum(most, 2 * s.stream);
 }
 

@@ -49,6 +49,7 @@ void estimate_defaults(struct estimate_params *params)
 		.load = LOAD_MMAP,
 		.cache_ram_bytes = 8192 * MIB,
 		.checkpoints = 32,
+		.pooling = -1,
 	};
 }
 
@@ -126,11 +127,11 @@ static void total(struct footprint *pool)
 	pool->total_bytes = bounded_sum(sum, pool->overhead_bytes);
 }
 
-/* A server without its buffers; llama_context::output_reserve() has a row for each sequence. */
+/* A server without its buffers; llama_context::output_reserve() has a row for each output of a batch. */
 static int64_t process_bytes(const struct model_facts *facts, const struct cells *cells)
 {
 	int64_t row = facts_trait(facts, FAMILY_ENCODER) ? 0 : larger(facts->vocab, 0);
-	int64_t rows = bounded_product(4 * cells->sequences, row + larger(facts->embedding_length, 0));
+	int64_t rows = bounded_product(4 * cells->rows, row + larger(facts->embedding_length, 0));
 	int64_t vocabulary = bounded_product(TOKEN_BYTES, larger(facts->token_count, 0));
 	return bounded_sum(PROCESS_BYTES, bounded_sum(vocabulary, rows));
 }

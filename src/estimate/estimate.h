@@ -56,6 +56,7 @@ struct estimate_params {
 	bool launched;            /* by cotenant: huge pages and a small heap for its allocator, a prompt cache is counted */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
 	bool embeddings;
+	int64_t pooling;          /* --pooling: 0 = none, each token is an output; -1 = as the file says */
 };
 
 /*

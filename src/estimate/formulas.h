@@ -20,7 +20,9 @@ struct cells {
 	int64_t full;     /* cells of a stream */
 	int64_t window;   /* cells of a stream in layers that see a window; 0 = no such layers */
 	int64_t tokens;   /* of one physical batch */
-	int64_t outputs;  /* rows of logits of one batch */
+	int64_t outputs;  /* rows of logits of one physical batch */
+	int64_t rows;     /* ... and of a logical one, kept beside it */
+	bool tells_all;   /* each token is an output: an embedding of its own, with its logits */
 	int64_t states;   /* copies of the recurrent state: each sequence's, and its snapshots */
 	bool flash;
 };

@@ -16,6 +16,14 @@ static bool has_window(const struct model_facts *facts)
 	return false;
 }
 
+/* llama_context: what nobody gave, the file gives; a decoder's without the key does not pool. */
+static bool unpooled(const struct model_facts *facts, const struct estimate_params *params)
+{
+	int64_t pooling = params->pooling >= 0 ? params->pooling : facts->pooling;
+
+	return !facts_trait(facts, FAMILY_ENCODER) && pooling <= 0;
+}
+
 void cells_of(const struct model_facts *facts, const struct estimate_params *params,
               struct cells *out)
 {
@@ -40,7 +48,13 @@ void cells_of(const struct model_facts *facts, const struct estimate_params *par
 	out->tokens = bounded_round(ubatch, out->sequences);
 	/* n_outputs_max: the server reserves a row for each sequence; 0 = all tokens of a batch. */
 	int64_t outputs = params->outputs < 0 ? out->sequences : params->outputs;
+	out->tells_all = params->embeddings && unpooled(facts, params);
+	if (out->tells_all)
+		outputs = 0;
 	out->outputs = outputs == 0 ? out->tokens : smaller(outputs, out->tokens);
+	/* No text is longer than a physical batch there; one of each sequence may be in a logical one. */
+	out->rows = out->tells_all ? smaller(larger(params->batch, ubatch), bounded_product(out->sequences, ubatch))
+	                           : out->sequences;
 	out->states = bounded_product(out->sequences, 1 + larger(params->rollbacks, 0));
 }
 

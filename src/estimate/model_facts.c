@@ -57,6 +57,7 @@ static const struct wanted wanted[] = {
 	SCALAR("ssm.state_size", state_size, 1 << 20),
 	SCALAR("ssm.group_count", group_count, 1 << 16),
 	SCALAR("ssm.time_step_rank", time_steps, 1 << 16),
+	SCALAR("pooling_type", pooling, 16),
 	SCALAR("full_attention_interval", full_interval, LAYERS_MOST),
 	SCALAR("wkv.head_size", wkv_head_size, 1 << 16),
 	SCALAR("token_shift_count", token_shift, 1 << 10),

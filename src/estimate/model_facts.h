@@ -103,6 +103,7 @@ struct model_facts {
 	int64_t state_size;
 	int64_t group_count;
 	int64_t time_steps;
+	int64_t pooling;        /* of an embedding; 0 = none */
 	int64_t full_interval;
 	int64_t wkv_head_size;
 	int64_t token_shift;

@@ -168,6 +168,26 @@ static void a_prompt_cache_without_a_limit_gets_one(void **state)
 	conf_free(keeps);
 }
 
+/* A decoder's embeddings are one for each token unless they are pooled, and each has its logits. */
+static void embeddings_that_are_not_pooled_have_their_logits(void **state)
+{
+	struct conf *plain = recorded("llama2-7b", "device: cpu"), *pooled = recorded("llama2-7b", "device: cpu, args: \"--embeddings --pooling mean\"");
+	struct conf *each = recorded("llama2-7b", "device: cpu, args: \"--embeddings\"");
+	const int64_t logits = 512 * INT64_C(32000) * 4, stream = 512 * 4096 * 4, mask = 512 * 4096 * 2;
+	struct estimate none, one, all;
+	(void)state;
+
+	estimate_with(plain, 4096, 33, &none);
+	estimate_with(pooled, 4096, 33, &one);
+	estimate_with(each, 4096, 33, &all);
+	assert_int_equal(one.base_bytes, none.base_bytes);
+	assert_in_range(all.host.compute_bytes, logits + 6 * stream + mask, logits + 6 * stream + mask + (1 << 20));
+	assert_true(all.base_bytes >= none.base_bytes - none.host.compute_bytes + all.host.compute_bytes + 511 * 32000 * 4);
+	conf_free(plain);
+	conf_free(pooled);
+	conf_free(each);
+}
+
 static void numbers_below_nought_are_the_engine_s_own(void **state)
 {
 	struct estimate_params params;
@@ -297,6 +317,7 @@ int main(void)
 		cmocka_unit_test(what_a_turn_leaves_is_a_request_s),
 		cmocka_unit_test(a_prompt_cache_that_is_allowed_is_counted),
 		cmocka_unit_test(a_prompt_cache_without_a_limit_gets_one),
+		cmocka_unit_test(embeddings_that_are_not_pooled_have_their_logits),
 		cmocka_unit_test(numbers_below_nought_are_the_engine_s_own),
 		cmocka_unit_test(a_draft_has_types_of_its_own),
 		cmocka_unit_test(a_split_moves_layers_and_loses_nothing),
