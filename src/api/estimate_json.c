@@ -83,6 +83,7 @@ json_t *estimate_json(const struct estimate *e)
 	json_object_set_new(json, "trained_context", json_integer(e->trained_context));
 	json_object_set_new(json, "encoder", json_boolean(e->is_encoder));
 	json_object_set_new(json, "file_bytes", json_integer(e->file_bytes));
+	json_object_set_new(json, "missing_bytes", json_integer(e->missing_bytes));
 	json_object_set_new(json, "pools", json_pack("{s:o, s:o}", "device", footprint_json(&e->device),
 	                                             "host", host));
 	json_object_set_new(json, "kv_bytes_per_token", json_integer(e->kv_bytes_per_token));

@@ -106,6 +106,12 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		kv_type(value, &out->kv_k);
 	else if (is_flag(arg, "-ctv", "--cache-type-v"))
 		kv_type(value, &out->kv_v);
+	else if (is_flag(arg, "-ctkd", "--cache-type-k-draft") || strcmp(arg, "--spec-draft-type-k") == 0)
+		kv_type(value, &out->draft_kv_k);
+	else if (is_flag(arg, "-ctvd", "--cache-type-v-draft") || strcmp(arg, "--spec-draft-type-v") == 0)
+		kv_type(value, &out->draft_kv_v);
+	else if (strcmp(arg, "--spec-draft-n-ubatch") == 0)
+		take_number(value, &out->draft_ubatch);
 	else if (is_flag(arg, "-fa", "--flash-attn"))
 		take_flash(value, &out->flash);
 	else if (is_flag(arg, "-lm", "--load-mode"))
@@ -229,26 +235,6 @@ int engine_estimate_launch(const char *path, struct estimate_params *params,
 	return estimate_file(path, params, out, err);
 }
 
-/* A draft has the context and the batches of its model; its caches' types and its layers are its own. */
-static void draft_params(const struct conf_model *model, const struct estimate_params *params,
-                         struct estimate_params *out)
-{
-	*out = *params;
-	out->cache_ram_bytes = 0; /* one for both */
-	out->kv_k = out->kv_v = KV_F16;
-	for (size_t i = 0; i + 1 < model->args.count; i++) {
-		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
-		if (is_flag(arg, "-ctkd", "--cache-type-k-draft") || strcmp(arg, "--spec-draft-type-k") == 0)
-			kv_type(value, &out->kv_k);
-		else if (is_flag(arg, "-ctvd", "--cache-type-v-draft") || strcmp(arg, "--spec-draft-type-v") == 0)
-			kv_type(value, &out->kv_v);
-		else if (strcmp(arg, "--spec-draft-n-ubatch") == 0)
-			take_number(value, &out->ubatch);
-	}
-	if (out->ubatch == 0)
-		out->ubatch = params->ubatch;
-}
-
 static int add_companion(const char *path, enum companion kind, const struct estimate_params *params,
                          struct estimate *out, struct err *err)
 {
@@ -260,10 +246,8 @@ static int add_companions(const struct conf_model *model, const struct estimate_
                           struct estimate *out, struct err *err)
 {
 	const char *projector = model->mmproj, *draft = model->draft;
-	struct estimate_params drafts;
 	int code = 0;
 
-	draft_params(model, params, &drafts);
 
 	for (size_t i = 0; i + 1 < model->args.count && code == 0; i++) {
 		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
@@ -278,7 +262,7 @@ static int add_companions(const struct conf_model *model, const struct estimate_
 		code = add_companion(model->lora.items[i], COMPANION_LORA, params, out, err);
 	if (code == 0)
 		code = add_companion(projector, COMPANION_PROJECTOR, params, out, err);
-	return code == 0 ? add_companion(draft, COMPANION_DRAFT, &drafts, out, err) : code;
+	return code == 0 ? add_companion(draft, COMPANION_DRAFT, params, out, err) : code;
 }
 
 /* What sd-server loads beside its model's file, as the arguments name it. */

@@ -2,6 +2,7 @@
  * What lies beside a model: a projector (clip.cpp), LoRA adapters. Their tensors
  * lie on one pool, the device where there is one.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,21 @@ static int64_t picture_bytes(const struct model_facts *facts, const struct estim
 	return bounded_sum(bounded_product(4 * patches, width), scores);
 }
 
-int estimate_beside(const struct byte_source *parts, uint32_t count,
+/* A file of the other kind would be taken by no engine. */
+static int check_kind(const struct model_facts *facts, enum companion kind, struct err *err)
+{
+	bool right = kind == COMPANION_LORA ? facts_are_adapter(facts) : facts_are_projector(facts);
+
+	if (right)
+		return 0;
+	return err_set(err, -ENOTSUP, "is none: %s of the architecture '%s'",
+	               facts_are_adapter(facts)     ? "it is a LoRA adapter"
+	               : facts_are_projector(facts) ? "it is a projector"
+	                                            : "it is a model",
+	               facts->architecture);
+}
+
+int estimate_beside(const struct byte_source *parts, uint32_t count, enum companion kind,
                     const struct estimate_params *params, struct estimate *out, struct err *err)
 {
 	struct gguf_walk *walk = gguf_walk_new();
@@ -43,6 +58,8 @@ int estimate_beside(const struct byte_source *parts, uint32_t count,
 	memset(out, 0, sizeof *out);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = facts_add(facts, walk, &parts[i], err);
+	if (rc == 0)
+		rc = check_kind(facts, kind, err);
 	if (rc == 0) {
 		struct footprint *pool = params->gpu_layers != 0 ? &out->device : &out->host;
 		pool->weights_bytes = facts->tensors.all_bytes;

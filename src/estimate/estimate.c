@@ -35,6 +35,7 @@ enum {
 /* Measured spread of the constant a device's driver and context take (not in any file). */
 #define DEVICE_CONSTANT_BYTES (450 * MIB)
 #define DEVICE_SIGMA_BYTES (250 * MIB)
+#define CONFIDENCE_OF_A_PART 0.2
 
 void estimate_defaults(struct estimate_params *params)
 {
@@ -44,6 +45,8 @@ void estimate_defaults(struct estimate_params *params)
 		.outputs = -1,
 		.kv_k = KV_F16,
 		.kv_v = KV_F16,
+		.draft_kv_k = KV_F16,
+		.draft_kv_v = KV_F16,
 		.flash = FLASH_AUTO,
 		.repack = REPACK_AUTO,
 		.load = LOAD_MMAP,
@@ -262,6 +265,9 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	describe(facts, out);
 	if (params->kv_v > KV_BF16 && params->flash == FLASH_OFF)
 		add_flag(out, "engine-refuses-quantised-v-without-flash-attention");
+	bool latent = facts_trait(facts, FAMILY_MLA) && facts->key_length_mla > 0 && facts->value_length_mla > 0;
+	if (latent && params->kv_k != params->kv_v)
+		add_flag(out, "engine-refuses-two-kv-types-with-mla");
 	cells_of(facts, params, &cells);
 	placement_of(facts, params, &placement);
 	weights_of(facts, params, &placement, &weights);
@@ -319,8 +325,11 @@ int estimate_parts(const struct byte_source *parts, uint32_t count,
 		rc = facts_resolve(facts, err);
 	if (rc == 0)
 		rc = estimate_of_facts(facts, params, out, err);
-	if (rc == 0 && facts->split_count > 1 && facts->split_count != count)
+	/* What the others hold is not known. */
+	if (rc == 0 && facts->split_count > 1 && facts->split_count != count) {
 		add_flag(out, "part-of-split");
+		out->confidence = CONFIDENCE_OF_A_PART;
+	}
 	free(facts);
 	free(walk);
 	return rc;

@@ -37,6 +37,9 @@ struct estimate_params {
 	int64_t outputs;          /* logits rows; -1 = the engine's own (one a sequence), 0 = the whole batch */
 	enum kv_cache_type kv_k;
 	enum kv_cache_type kv_v;
+	enum kv_cache_type draft_kv_k; /* of a draft model beside it */
+	enum kv_cache_type draft_kv_v;
+	int64_t draft_ubatch;     /* 0 = the model's */
 	enum flash_attn flash;
 	bool unified_kv;
 	bool unified_given;

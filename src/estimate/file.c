@@ -133,8 +133,11 @@ static int read_parts(struct part *parts, uint32_t count, const struct reading *
 		sources[i] = (struct byte_source){ &parts[i], read_file, (uint64_t)parts[i].at_open.st_size };
 	int rc = reading->read(reading->ctx, sources, count, err);
 	free(sources);
-	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		rc = check_unchanged(&parts[i], err);
+	/* What is wrong with a file that changed meanwhile says nothing of the file. */
+	struct err changed;
+	for (uint32_t i = 0; i < count; i++)
+		if (check_unchanged(&parts[i], &changed) < 0)
+			return err_set(err, -ESTALE, "%s; try: again when whoever writes it is done", changed.text);
 	return rc;
 }
 
@@ -232,6 +235,7 @@ static int read_path(const char *path, const char *what, const struct reading *r
 struct sizing {
 	const struct estimate_params *params;
 	struct estimate *out;
+	enum companion kind;
 };
 
 static int add_all(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
@@ -263,14 +267,14 @@ static int read_model(void *ctx, const struct byte_source *sources, uint32_t cou
 static int read_companion(void *ctx, const struct byte_source *sources, uint32_t count, struct err *err)
 {
 	struct sizing *sizing = ctx;
-	return estimate_beside(sources, count, sizing->params, sizing->out, err);
+	return estimate_beside(sources, count, sizing->kind, sizing->params, sizing->out, err);
 }
 
 int estimate_file(const char *path, const struct estimate_params *params, struct estimate *out,
                   struct err *err)
 {
 	struct err own;
-	struct sizing sizing = { params, out };
+	struct sizing sizing = { .params = params, .out = out };
 	struct reading reading = { &sizing, read_model };
 
 	return read_path(path, "model file", &reading, err ? err : &own);
@@ -282,9 +286,14 @@ int estimate_companion(const char *path, enum companion kind, const struct estim
 	static const char *const names[] = { "projector", "LoRA adapter", "draft model" };
 	struct err own;
 	struct estimate beside;
-	struct sizing sizing = { params, &beside };
+	struct estimate_params drafts = *params;
+	struct sizing sizing = { kind == COMPANION_DRAFT ? &drafts : params, &beside, kind };
 	struct reading reading = { &sizing, kind == COMPANION_DRAFT ? read_model : read_companion };
 
+	drafts.kv_k = params->draft_kv_k;
+	drafts.kv_v = params->draft_kv_v;
+	drafts.ubatch = params->draft_ubatch > 0 ? params->draft_ubatch : params->ubatch;
+	drafts.cache_ram_bytes = 0; /* one for both */
 	int rc = read_path(path, names[kind], &reading, err ? err : &own);
 	if (rc == 0)
 		estimate_join(out, &beside);

@@ -161,6 +161,8 @@ static int visit_entry(void *ctx, const struct gguf_entry *entry, struct err *er
 	}
 	if (str_is(key, "general.name") && entry->kind == GGUF_TEXT)
 		take_printable(facts->name, sizeof facts->name, entry->text);
+	if (str_is(key, "general.type") && entry->kind == GGUF_TEXT)
+		take_printable(facts->kind, sizeof facts->kind, entry->text);
 	if (str_is(key, "tokenizer.ggml.tokens") && entry->kind == GGUF_ARRAY)
 		facts->token_count = (int64_t)entry->elements;
 
@@ -338,8 +340,11 @@ int facts_add(struct model_facts *facts, struct gguf_walk *walk, const struct by
 	return gguf_walk_file(walk, source, &visitor, &summary, err);
 }
 
-static int missing_key(const struct model_facts *facts, const char *key, struct err *err)
+/* Of a key that has to be there, and above 0. */
+static int missing_key(const struct model_facts *facts, const char *key, int64_t value, struct err *err)
 {
+	if (value == 0)
+		return err_set(err, -EBADMSG, "malformed: the key '%s.%s' is 0", facts->architecture, key);
 	return err_set(err, -EBADMSG, "malformed: the key '%s.%s' is missing", facts->architecture, key);
 }
 
@@ -510,22 +515,39 @@ static void check_shapes(struct model_facts *facts)
 	}
 }
 
+bool facts_are_adapter(const struct model_facts *facts)
+{
+	return strcmp(facts->kind, "adapter") == 0;
+}
+
+bool facts_are_projector(const struct model_facts *facts)
+{
+	return strcmp(facts->kind, "mmproj") == 0 || strcmp(facts->architecture, "clip") == 0;
+}
+
 int facts_resolve(struct model_facts *facts, struct err *err)
 {
 	if (facts->architecture[0] == '\0')
 		return err_set(err, -EBADMSG, "malformed: the key 'general.architecture' is missing");
 	if (facts->tensor_count == 0)
 		return err_set(err, -EBADMSG, "holds no tensors");
+	if (facts_are_adapter(facts))
+		return err_set(err, -ENOTSUP, "is a LoRA adapter of a %s model, no model; try: it beside its model "
+		               "(`lora:` in the configuration, --lora here)", facts->architecture);
+	if (facts_are_projector(facts))
+		return err_set(err, -ENOTSUP, "is a projector, no model; try: it beside its model "
+		               "(`mmproj:` in the configuration, --mmproj here)");
 	facts->family = family_find(facts->architecture);
 	facts->family_known = facts->family != NULL;
 	facts->sizes_known = facts->block_count > 0 && facts->embedding_length > 0;
 	if (!facts->sizes_known && facts->family_known)
-		return missing_key(facts, facts->block_count > 0 ? "embedding_length" : "block_count", err);
+		return facts->block_count > 0 ? missing_key(facts, "embedding_length", facts->embedding_length, err)
+		                              : missing_key(facts, "block_count", facts->block_count, err);
 	if (!facts->sizes_known)
 		return 0;
 	bool attention = !facts_trait(facts, FAMILY_ALL_RECURRENT);
 	if (facts->family_known && attention && !facts->heads.given)
-		return missing_key(facts, "attention.head_count", err);
+		return missing_key(facts, "attention.head_count", -1, err);
 	facts->layers = (uint32_t)facts->block_count;
 	if (!facts->family_known)
 		guess_family(facts);

@@ -70,6 +70,7 @@ struct tensor_sums {
 struct model_facts {
 	char architecture[64];
 	char name[128];
+	char kind[16];          /* general.type: "model", "adapter", "mmproj"; "" = not given */
 	bool architecture_late; /* keys of the architecture may have come before its name */
 	int64_t file_type;      /* scalars: -1 = not given */
 	int64_t split_count;
@@ -148,7 +149,12 @@ void facts_init(struct model_facts *facts);
 int facts_add(struct model_facts *facts, struct gguf_walk *walk, const struct byte_source *source,
               struct err *err);
 
+/* -ENOTSUP, with what to do with it, where the file is no model but goes beside one. */
 int facts_resolve(struct model_facts *facts, struct err *err);
+
+/* By what the file says of itself. */
+bool facts_are_adapter(const struct model_facts *facts);
+bool facts_are_projector(const struct model_facts *facts);
 
 static inline bool facts_trait(const struct model_facts *facts, enum family_trait trait)
 {

@@ -10,7 +10,7 @@ int estimate_parts(const struct byte_source *parts, uint32_t count,
                    const struct estimate_params *params, struct estimate *out, struct err *err);
 
 /* A projector or an adapter: tensors, and of a projector what its largest picture computes. */
-int estimate_beside(const struct byte_source *parts, uint32_t count,
+int estimate_beside(const struct byte_source *parts, uint32_t count, enum companion kind,
                     const struct estimate_params *params, struct estimate *out, struct err *err);
 
 /* What the process takes of the host whatever it loads. */

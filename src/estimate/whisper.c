@@ -47,13 +47,27 @@ static bool is_in(int32_t number, int32_t most)
 	return number > 0 && number <= most;
 }
 
-static bool make_sense(const struct numbers *n)
+static int check_numbers(const struct numbers *n, struct err *err)
 {
-	return is_in(n->vocab, VOCAB_MOST) && is_in(n->audio_context, CONTEXT_MOST) &&
-	       is_in(n->width, WIDTH_MOST) && is_in(n->heads, WIDTH_MOST) && is_in(n->layers, LAYERS_MOST) &&
-	       is_in(n->text_context, CONTEXT_MOST) && is_in(n->text_width, WIDTH_MOST) &&
-	       is_in(n->text_heads, WIDTH_MOST) && is_in(n->text_layers, LAYERS_MOST) &&
-	       is_in(n->bands, BANDS_MOST) && n->width == n->text_width;
+	const struct {
+		const char *name;
+		int32_t number, most;
+	} fields[] = {
+		{ "n_vocab", n->vocab, VOCAB_MOST },           { "n_audio_ctx", n->audio_context, CONTEXT_MOST },
+		{ "n_audio_state", n->width, WIDTH_MOST },     { "n_audio_head", n->heads, WIDTH_MOST },
+		{ "n_audio_layer", n->layers, LAYERS_MOST },   { "n_text_ctx", n->text_context, CONTEXT_MOST },
+		{ "n_text_state", n->text_width, WIDTH_MOST }, { "n_text_head", n->text_heads, WIDTH_MOST },
+		{ "n_text_layer", n->text_layers, LAYERS_MOST }, { "n_mels", n->bands, BANDS_MOST },
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (!is_in(fields[i].number, fields[i].most))
+			return err_set(err, -EBADMSG, "a whisper model whose header makes no sense: %s is %" PRId32
+			               ", not 1 to %" PRId32, fields[i].name, fields[i].number, fields[i].most);
+	if (n->width != n->text_width)
+		return err_set(err, -EBADMSG, "a whisper model whose header makes no sense: n_audio_state is %" PRId32
+		               ", n_text_state %" PRId32, n->width, n->text_width);
+	return 0;
 }
 
 static int32_t little(const unsigned char *at)
@@ -75,9 +89,7 @@ static int read_numbers(const struct byte_source *source, struct numbers *out, s
 	for (int i = 0; i < NUMBERS; i++)
 		number[i] = little(raw + 4 + 4 * i);
 	memcpy(out, number, sizeof(*out));
-	if (!make_sense(out))
-		return err_set(err, -EBADMSG, "a whisper model whose header makes no sense");
-	return 0;
+	return check_numbers(out, err);
 }
 
 static int64_t cache_bytes(const struct numbers *n, int64_t cells, int64_t layers)

@@ -1,6 +1,7 @@
 """The command line: its verbs, --json, exit statuses (0 done, 1 failed, 2 usage, 3 no daemon, 4 does not fit)."""
 import json
 import os
+import struct
 import subprocess
 import threading
 
@@ -162,19 +163,38 @@ def test_estimate_of_a_folder_and_a_table(tmp_path):
     assert "q8_0" in run("estimate", MODELS / "7b.gguf").stdout
 
 
+def adapter_of(architecture):
+    """A LoRA adapter's file: 4 MiB of one matrix."""
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+    entries = b"".join(text(key) + struct.pack("<I", 8) + text(value) for key, value in
+                       {"general.architecture": architecture, "general.type": "adapter"}.items())
+    tensor = text("blk.0.attn_q.weight.lora_a") + struct.pack("<IQQIQ", 2, 1024, 1024, 0, 0)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + entries + tensor
+    return head + bytes(-len(head) % 32 + 4 * 1024 * 1024)
+
+
 def test_estimate_counts_what_lies_beside_and_what_is_not_there_yet(tmp_path):
     def told(*words):
         done = run("estimate", MODELS / "chat.gguf", "-c", 2048, "--json", *words)
         assert done.returncode == 0, done
         return json.loads(done.stdout)["launched"]["base_bytes"]
     alone = told()
-    assert told("--lora", MODELS / "tiny.gguf") > alone
+    adapter = tmp_path / "adapter.gguf"
+    adapter.write_bytes(adapter_of("llama"))
+    assert told("--lora", adapter) > alone
+    by_itself = run("estimate", adapter)
+    assert by_itself.returncode == 1 and "LoRA adapter" in by_itself.stderr and "--lora" in by_itself.stderr
+    for flag in ("--lora", "--mmproj"):  # a model is neither
+        wrong = run("estimate", MODELS / "chat.gguf", flag, MODELS / "tiny.gguf")
+        assert wrong.returncode == 1 and "is none" in wrong.stderr
     assert told("--draft", MODELS / "chat.gguf") > alone + (MODELS / "chat.gguf").stat().st_size // 2
     assert run("estimate", MODELS / "chat.gguf", "--draft", tmp_path / "none.gguf").returncode == 1
     whole = (MODELS / "chat.gguf").read_bytes()
     (tmp_path / "chat.gguf.part").write_bytes(whole[:len(whole) // 2])
     half = json.loads(run("estimate", tmp_path / "chat.gguf.part", "-c", 2048, "--json").stdout)
     assert half["launched"]["base_bytes"] == alone and "incomplete" in half["flags"]
+    assert half["missing_bytes"] == len(whole) - len(whole) // 2
 
 
 def test_a_smaller_batch_where_it_makes_a_model_fit(start):

@@ -1,9 +1,11 @@
 /* Files by path: what is no model file is refused at once, and split models are found whole. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "../cmocka_all.h"
@@ -94,6 +96,56 @@ static void what_is_no_file_is_refused_without_waiting(void **state)
 }
 
 static const uint64_t embd[] = { 64, 256 };
+
+/* Rewritten while it is read: by a timer's signal, which interrupts whoever reads. */
+enum { TEXTS = 1 << 18, HALF = 4 << 20 };
+static int rewritten = -1;
+
+static void rewrite(int sig)
+{
+	static char nonsense[4096];
+	(void)sig;
+
+	memset(nonsense, 0xff, sizeof(nonsense));
+	if (pwrite(rewritten, nonsense, sizeof(nonsense), HALF) < 0)
+		abort();
+}
+
+static void what_is_wrong_with_a_file_that_changes_is_that_it_changed(void **state)
+{
+	const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	const struct itimerval soon = { .it_value.tv_usec = 300 }, never = { 0 };
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+	bool told = false;
+
+	put_front(&file, 3, 1, 2);
+	put_string(&file, "general.architecture", "llama");
+	put_text(&file, "tokenizer.ggml.tokens");
+	put(&file, ARRAY, 4);
+	put(&file, TEXT, 4);
+	put(&file, TEXTS, 8);
+	for (int i = 0; i < TEXTS; i++)
+		put_text(&file, "abcdefghijkl 0123456789 abcdefghij");
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	signal(SIGALRM, rewrite);
+	/* It may come before the file is opened, where there is much else to do. */
+	for (int i = 0; i < 100 && !told; i++) {
+		write_file(in(state, "m.gguf"), buf_cstr(&file), buf_length(&file));
+		rewritten = open(in(state, "m.gguf"), O_WRONLY | O_CLOEXEC);
+		assert_int_equal(futimens(rewritten, long_ago), 0);
+		setitimer(ITIMER_REAL, &soon, NULL);
+		told = estimate_path(in(state, "m.gguf"), &out, &err) == -ESTALE;
+		setitimer(ITIMER_REAL, &never, NULL);
+		close(rewritten);
+	}
+	assert_true(told);
+	assert_non_null(strstr(err.text, "changed while it was read"));
+	signal(SIGALRM, SIG_DFL);
+	unlink(in(state, "m.gguf"));
+	buf_release(&file);
+}
 
 static void put_part(struct buf *out, uint32_t part, const char *tensor)
 {
@@ -225,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_no_file_is_refused_without_waiting),
+		cmocka_unit_test(what_is_wrong_with_a_file_that_changes_is_that_it_changed),
 		cmocka_unit_test(a_split_model_is_summed_over_its_parts),
 		cmocka_unit_test(an_index_of_safetensors_is_followed),
 		cmocka_unit_test(an_image_model_in_parts_is_summed),

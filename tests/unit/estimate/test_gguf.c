@@ -229,6 +229,64 @@ static void sparse_attention_has_a_second_cache(void **state)
 	buf_release(&file);
 }
 
+/* What goes beside a model is no model, and says what to do with it. */
+static void an_adapter_and_a_projector_are_told(void **state)
+{
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 1, 2);
+	put_string(&file, "general.architecture", "llama");
+	put_string(&file, "general.type", "adapter");
+	put_tensor(&file, "blk.0.attn_k.weight.lora_a", 2, key, 0, 0);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "LoRA adapter of a llama model"));
+	assert_non_null(strstr(err.text, "--lora"));
+	buf_release(&file);
+	put_front(&file, 3, 1, 1);
+	put_string(&file, "general.architecture", "clip");
+	put_tensor(&file, "v.patch_embd.weight", 2, key, 0, 0);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "--mmproj"));
+	buf_release(&file);
+}
+
+static void a_number_of_0_is_told_as_such(void **state)
+{
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 1, 2);
+	put_string(&file, "general.architecture", "llama");
+	put_number(&file, "llama.block_count", 0);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "'llama.block_count' is 0"));
+	buf_release(&file);
+}
+
+/* Of what the other parts hold nothing is known. */
+static void one_of_many_parts_is_not_trusted(void **state)
+{
+	struct buf file = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 1, ENTRIES + 1);
+	put_llama_entries(&file);
+	put_number(&file, "split.count", 65535);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	assert_int_equal(estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err), 0);
+	assert_non_null(strstr(out.flags, "part-of-split"));
+	assert_true(out.confidence < 0.5);
+	buf_release(&file);
+}
+
 /* What llama-server (build 11669) says of Mamba-2 layers beside attention on the CPU: 37.10 MiB; no shorter set of tensors. */
 static void a_state_s_layer_on_the_cpu_is_one_graph(void **state)
 {
@@ -379,6 +437,9 @@ int main(void)
 		cmocka_unit_test(an_unknown_architecture_gets_an_upper_bound),
 		cmocka_unit_test(an_unknown_hybrid_is_told_by_its_tensors),
 		cmocka_unit_test(a_state_s_layer_on_the_cpu_is_one_graph),
+		cmocka_unit_test(an_adapter_and_a_projector_are_told),
+		cmocka_unit_test(a_number_of_0_is_told_as_such),
+		cmocka_unit_test(one_of_many_parts_is_not_trusted),
 		cmocka_unit_test(sparse_attention_has_a_second_cache),
 		cmocka_unit_test(many_short_texts_end_at_the_budget),
 		cmocka_unit_test(memory_does_not_follow_the_file),

@@ -98,12 +98,27 @@ static void a_header_that_lies_is_refused(void **state)
 	}
 }
 
+static void a_number_out_of_bounds_is_named(void **state)
+{
+	const int32_t numbers[11] = { 51864, 1500, 384, 6, 4, 0, 384, 6, 4, 80, 1 };
+	const int32_t unequal[11] = { 51864, 1500, 384, 6, 4, 448, 512, 6, 4, 80, 1 };
+	struct estimate out;
+	struct err err = { 0 };
+	(void)state;
+
+	assert_int_equal(estimate_numbers(numbers, 77704698, &out, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "n_text_ctx is 0"));
+	assert_int_equal(estimate_numbers(unequal, 77704698, &out, &err), -EBADMSG);
+	assert_non_null(strstr(err.text, "n_audio_state is 384, n_text_state 512"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest all[] = {
 		cmocka_unit_test(what_was_measured_is_what_is_said),
 		cmocka_unit_test(a_file_that_is_cut_is_told),
 		cmocka_unit_test(a_header_that_lies_is_refused),
+		cmocka_unit_test(a_number_out_of_bounds_is_named),
 	};
 	return cmocka_run_group_tests(all, NULL, NULL);
 }
