@@ -99,6 +99,9 @@ struct supervisor {
 	struct kmsg kmsg;
 };
 
+/* instance_start.c: its process is asked of the keeper. 0, or a negative errno with the sentence in `err`. */
+int instance_start(struct instance *instance, const struct spawn_order *order, struct err *err);
+
 /* instance_load.c: from the first question to readiness. */
 void instance_begin_loading(struct instance *instance);
 void instance_stop_asking(struct instance *instance);
