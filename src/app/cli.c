@@ -11,7 +11,7 @@ static const struct cli_option serve_options[] = {
 	{ "file", 'f', CLI_TEXT, "FILE", "the configuration (else searched: see cotenant config --help)" },
 	{ "record", 0, CLI_TEXT, "FILE", "write everything the arbiter learns, for cotenant lab replay" },
 	{ "paranoid", 0, CLI_FLAG, NULL, "prove the arbiter's invariants after every step" },
-	{ "verbose", 'v', CLI_FLAG, NULL, "say more" },
+	{ "verbose", 'v', CLI_FLAG, NULL, "tell each request's place and way in the log, too" },
 	{ 0 },
 };
 
@@ -125,6 +125,17 @@ static void print_usage(FILE *to)
 	      to);
 }
 
+/* Verbs that are to come: who read of them is told so, and not that he mistyped. */
+static bool is_unbuilt(const char *name)
+{
+	static const char *const names[] = { "import", "lease", "leases", "hold", "resume" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static int unknown_verb(const char *name)
 {
 	const char *near = nearest_verb(name);
@@ -132,6 +143,8 @@ static int unknown_verb(const char *name)
 
 	if (near)
 		snprintf(command, sizeof(command), "cotenant %s --help", near);
+	if (is_unbuilt(name))
+		return cli_fail(CLI_USAGE, "cotenant --help", "'%s' is not built yet in this version", name);
 	if (name[0] == '-')
 		return cli_fail(CLI_USAGE, "cotenant --help", "unknown option '%s'", name);
 	if (near)

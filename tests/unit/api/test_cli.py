@@ -89,6 +89,12 @@ class Usage(unittest.TestCase):
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("try: cotenant ", done.stderr, words)
 
+    def test_a_verb_to_come_is_no_misspelling(self):
+        for verb in ("import", "lease", "leases", "hold", "resume"):
+            done = run(verb)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is not built yet in this version\n  try: cotenant --help", done.stderr)
+
     def test_a_misspelt_verb_or_option_is_named(self):
         self.assertIn("did you mean 'unload'", run("unlaod").stderr)
         self.assertIn("did you mean --json", run("ps", "--jsno").stderr)
