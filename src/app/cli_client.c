@@ -136,11 +136,31 @@ static void write_admission(const struct cli_args *args, char *out, size_t out_b
 		snprintf(out, out_bytes, "sudo cotenant %s%s%.60s", args->verb->name, *operand ? " " : "", operand);
 }
 
-static const char *command_for(int status, const char *code)
+/* The verb that tells why a model's engine did not do it; NULL: the model is not the cause. */
+static const char *verb_for(const char *code)
 {
-	if (status == 507 || strcmp(code, "no_room") == 0)
-		return "cotenant memory";
-	return status == 404 ? "cotenant ls" : "cotenant events";
+	static const char *const causes[][2] = {
+		{ "load_failed", "show" },   { "backing_off", "show" },   { "unreachable", "show" },
+		{ "engine_died", "logs" },   { "start_timeout", "logs" }, { "out_of_memory", "logs" },
+		{ "not_loaded", "load" },
+	};
+
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (strcmp(code, causes[i][0]) == 0)
+			return causes[i][1];
+	return NULL;
+}
+
+static void write_command(const struct cli_args *args, int status, const char *code, char *out, size_t out_bytes)
+{
+	const char *verb = args->operands ? verb_for(code) : NULL;
+
+	if (verb)
+		snprintf(out, out_bytes, "cotenant %s %.200s", verb, args->operand[0]);
+	else if (status == 507 || strcmp(code, "no_room") == 0)
+		snprintf(out, out_bytes, "cotenant memory");
+	else
+		snprintf(out, out_bytes, status == 404 ? "cotenant ls" : "cotenant events");
 }
 
 int client_refused(const struct cli_args *args, const struct client_reply *reply)
@@ -164,12 +184,12 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 	const char *hint = message ? strstr(message, try) : NULL;
 	for (const char *next = hint; report && next; next = strstr(next + 1, try))
 		hint = next;
-	const char *command = hint ? hint + sizeof(try) - 1 : command_for(reply->status, code);
-	char admission[400];
-	if (!hint && (reply->status == 401 || reply->status == 403)) {
-		write_admission(args, admission, sizeof(admission));
-		command = admission;
-	}
+	char own[400];
+	if (reply->status == 401 || reply->status == 403)
+		write_admission(args, own, sizeof(own));
+	else
+		write_command(args, reply->status, code, own, sizeof(own));
+	const char *command = hint ? hint + sizeof(try) - 1 : own;
 	if (message)
 		cli_fail(exit_code, command, "%.*s", (int)(hint ? hint - message : (long)strlen(message)),
 		         message);

@@ -403,3 +403,11 @@ def test_a_reload_that_fails_is_told_where_and_what_to_type(start):
         assert done.stderr.endswith(f"\n  try: cotenant {command}\n"), done
         assert json.loads(run("reload", "--json", daemon=daemon).stdout)["error"]["code"] == code
     assert "error reload: " in daemon.tail(), "the log has it too"
+
+
+def test_run_says_where_the_cause_stands(start):
+    daemon = start({"broken": fake(args="--die-at loading"), "dies": fake(args="--die-at midstream --die-status 7"),
+                    "hand": fake(autoload=False)})
+    for name, command in (("broken", "show broken"), ("dies", "logs dies"), ("hand", "load hand")):
+        done = run("run", name, "Hello", daemon=daemon)
+        assert done.returncode == 1 and done.stderr.endswith(f"\n  try: cotenant {command}\n"), done
