@@ -57,10 +57,11 @@ static enum conf_change compare_section(const struct section *section, const voi
 		    field_equal(field, old, new))
 			continue;
 		if (field->type == FIELD_GROUP) {
-			char inside[256];
-			snprintf(inside, sizeof(inside), "%s%s.", where, field->key);
+			struct buf inside = BUF_INIT;
+			buf_printf(&inside, "%s%s.", where, field->key);
 			change = worse(change, compare_section(field->section, field_at(field, old),
-			                                       field_at(field, new), inside, report));
+			                                       field_at(field, new), buf_cstr(&inside), report));
+			buf_release(&inside);
 			continue;
 		}
 		change = worse(change, change_of(field));
