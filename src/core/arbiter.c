@@ -123,6 +123,7 @@ static void measured(struct arbiter *a, struct instance *instance, const struct 
 static void sampled(struct arbiter *a, const struct event *event)
 {
 	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
+	a->unjudged = 0;
 	INSTANCES_LIVE(a, i) {
 		if (!i->complete)
 			learn_sample(a, i);

@@ -207,6 +207,7 @@ bool control_stop_drained(struct arbiter *a)
 void control_pressure(struct arbiter *a, enum pressure level, int64_t short_bytes)
 {
 	a->short_bytes = level == PRESSURE_CRIT ? short_bytes : 0;
+	a->unjudged = 0;
 	/* What went would come back at once and do the same again. */
 	if (level == PRESSURE_CRIT)
 		a->calm_at = a->now + CALM_US;
@@ -325,6 +326,9 @@ bool control_relieve(struct arbiter *a)
 		return false;
 	if (critical && abort_load(a))
 		return true;
+	/* The sample that showed it gone may have read how much is left before it went. */
+	if (!critical && a->unjudged)
+		return false;
 	bool any = leaving(a, &coming);
 	if (any && coming >= a->short_bytes)
 		return false;

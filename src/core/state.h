@@ -291,6 +291,7 @@ struct arbiter {
 	int64_t recheck_at;      /* while somebody waits: what time alone changes is looked at again */
 	int64_t calm_at;         /* after a critical moment: no loads before */
 	int64_t short_bytes;     /* what has to come back */
+	uint64_t unjudged;       /* memory came back since it was last told how short it is: the next sample tells */
 	int64_t bytes_max;
 	uint64_t block_bytes;
 	uint64_t requests_at, models_at, decisions_at, instances_at, dues_at;

@@ -80,6 +80,7 @@ static bool release(struct arbiter *a)
 		decision.wait_us = a->now - i->exited_at;
 		instance_close(a, i);
 		decision_record(a, &decision);
+		a->unjudged = 1;
 		resize_load(a, model);
 		return true;
 	}

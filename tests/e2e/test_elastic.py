@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from harness import (Stream, ask, chat_body, content, decisions, engine_pids, in_threads, models, real, wait_for,
+from harness import (Stream, ask, chat_body, content, decisions, engine_pids, fake, in_threads, models, real, wait_for,
                      wait_state)
+from squeeze import Group, Grower
+from test_squeeze import V1
 
 MIB = 1 << 20
 
@@ -221,3 +223,39 @@ def test_a_plain_number_is_what_it_is(start):
     answer = ask(daemon, "POST", "/v1/chat/completions", body)
     assert answer.status == 400 and answer.json["error"]["n_ctx"] == 512
     assert model(daemon)["kv"] == "fixed"
+
+
+@pytest.mark.skipif(not V1, reason="no such control groups")
+@pytest.mark.long
+def test_what_had_grown_is_taken_back_before_anybody_goes(start):
+    """Another program presses: the engine comes back small and goes on, and who had not grown stays loaded."""
+    group = Group("v1", 1024)
+    daemon = grower = None
+    try:
+        daemon = start({"chat": elastic("kv.gguf", slots=1, kv_keep="1GiB"), "other": fake(anon_mib=100)}, wrap=group.wrap)
+        assert ask(daemon, "POST", "/v1/chat/completions", chat_body("other"), timeout=60).status == 200
+        say(daemon, [user(20)])
+        talk = [{"role": "user", "content": "another one: " + "room " * 130}]
+        first, tokens, _ = say(daemon, talk)
+        wait_for("the slots to be read", lambda: held(daemon), 30)
+        assert model(daemon)["context"] == 2048
+        other = engine_pids(daemon, "other")
+        grower = Grower(group)
+        for mib in range(300, 900, 15):
+            grower.to(mib)
+            time.sleep(0.3)
+            if "taking the context of chat back" in daemon.tail(200):
+                break
+        wait_for("its memory to come back", lambda: not engine_pids(daemon, "chat") or model(daemon)["context"] < 2048, 30)
+        assert engine_pids(daemon, "other") == other and not decisions(daemon, "emergency") and not group.kills()
+        grower.end()
+        grower = None
+        talk += [{"role": "assistant", "content": first}, user(4)]
+        _, _, cached = say(daemon, talk)
+        assert cached > tokens * 0.8, "what was said before was read again"
+    finally:
+        if grower:
+            grower.end()
+        if daemon:
+            daemon.stop()
+        group.remove()

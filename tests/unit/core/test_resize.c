@@ -154,6 +154,31 @@ static void test_others_go_for_it_where_it_must_be(void **state)
 	rig_close(&rig);
 }
 
+/* The reading that shows one gone may be older than that for how much is left: the next one tells who else has to go. */
+static void test_nobody_else_goes_before_what_came_back_was_judged(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 40);
+	add(&rig, A, 4, 1000);
+	rig_add(&rig, B, 4);
+	serve(&rig, B);
+	serve(&rig, A);
+	resize(&rig, A, 12, 8000, MODEL_GROWN);
+	rig_gone(&rig, A);
+	rig_load(&rig, A);
+	rig_expect(&rig, "stop a, spawn a");
+	rig_pressure(&rig, PRESSURE_WARN);
+	rig_expect(&rig, "stop a");
+	resize(&rig, A, 4, 1000, 0);
+	rig_gone(&rig, A);
+	rig_expect(&rig, "");
+	rig_sample(&rig, 4); /* it is still short */
+	rig_expect(&rig, "stop b");
+	rig_close(&rig);
+}
+
 static void test_under_pressure_grown_ones_go_first_and_come_back_small(void **state)
 {
 	struct rig rig;
@@ -260,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_one_that_still_loads_begins_anew),
 		cmocka_unit_test(test_a_smaller_one_waits_for_the_next_load),
 		cmocka_unit_test(test_others_go_for_it_where_it_must_be),
+		cmocka_unit_test(test_nobody_else_goes_before_what_came_back_was_judged),
 		cmocka_unit_test(test_under_pressure_grown_ones_go_first_and_come_back_small),
 		cmocka_unit_test(test_an_unload_ends_the_wait_for_it),
 		cmocka_unit_test(test_nobody_left_to_wait_for_it_ends_the_wait),
