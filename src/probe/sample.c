@@ -164,20 +164,18 @@ static bool is_named(const struct pass *pass, pid_t pid)
 }
 
 /*
- * Of a process of this machine its group and session can be asked for without a file, which tells most apart. Not
- * where it may be somebody's by its parent.
+ * Of a process of this machine its session can be asked for without a file, which tells most apart: an engine leads
+ * one. Not where it may be somebody's by its parent.
  */
 static bool is_strange(const struct pass *pass, pid_t pid)
 {
 	const struct sample *sample = pass->sample;
 	pid_t session = pass->root[0] == '\0' ? getsid(pid) : -1;
-	pid_t pgid = session >= 0 ? getpgid(pid) : -1;
 
 	for (uint32_t i = 0; i < sample->owners; i++)
-		if (sample->owner[i].pid > 0 ||
-		    (sample->owner[i].pgid > 0 && (sample->owner[i].pgid == session || sample->owner[i].pgid == pgid)))
+		if (sample->owner[i].pid > 0 || (sample->owner[i].pgid > 0 && sample->owner[i].pgid == session))
 			return false;
-	return pgid >= 0 && !is_named(pass, pid);
+	return session >= 0 && !is_named(pass, pid);
 }
 
 /* Whose it is, UINT32_MAX: nobody's. False: it has no memory. */
