@@ -17,7 +17,7 @@ bool shell_is_mapped(const struct shell *shell, uint32_t model)
 	const struct catalogue_row *known = &shell->catalogue.rows[model];
 	const char *file = shell->conf->models[model].file;
 
-	for (uint32_t i = 0; i < shell->instances_used; i++) {
+	for (uint32_t i = 0; i < shell->instances_used && file; i++) {
 		const struct instance_row *row = &shell->instances[i];
 		if (!row->live || row->gone)
 			continue;
@@ -78,8 +78,8 @@ static void fill_watch(struct shell *shell)
 		shell->watched_mapped_at_us = now_us;
 	for (uint32_t n = 0; n < models && orders->watches < WARM_WATCH_MAX; n++) {
 		uint32_t model = (shell->watch_from + n) % models;
-		if ((mapped_too || !shell_is_mapped(shell, model)) &&
-		    fill_order(shell, model, 0, &orders->watch[orders->watches]))
+		if (fill_order(shell, model, 0, &orders->watch[orders->watches]) &&
+		    (mapped_too || !shell_is_mapped(shell, model)))
 			orders->watches++;
 	}
 	shell->watch_from += WARM_WATCH_MAX;
