@@ -30,6 +30,10 @@ enum {
 	HUGE_PAGES_LEAST = 4 << 20,
 	HUGE_PAGES_TENSOR = 26 << 10,
 	HUGE_PAGES_SLACK = 8 << 20,
+	/* A delta net's graph has room for 40 nodes a token instead. Measured: 50 KiB for each of 64 to 2,048. */
+	HUGE_PAGES_NODE = 1280,
+	NODES_A_TOKEN = 40,
+	NODES_A_TENSOR = 32,
 };
 
 /* Measured spread of the constant a device's driver and context take (not in any file). */
@@ -253,6 +257,17 @@ int64_t estimate_bound_bytes(const struct estimate *e)
 	return bounded_sum(host, KERNEL_BYTES + e->file_bytes / PAGE_OF_TABLE);
 }
 
+/* What the allocator's huge pages make of the engine's tables (llama_context::graph_max_nodes). */
+static int64_t huge_pages_bytes(const struct model_facts *facts, const struct cells *cells)
+{
+	bool delta = facts_trait(facts, FAMILY_STATE_KDA) ||
+	             (facts_trait(facts, FAMILY_STATE_SSM) && facts_trait(facts, FAMILY_INTERVAL));
+	int64_t usual = HUGE_PAGES_LEAST + HUGE_PAGES_TENSOR * facts->tensor_count;
+	int64_t nodes = larger(bounded_product(NODES_A_TOKEN, cells->tokens), NODES_A_TENSOR * facts->tensor_count);
+
+	return delta ? bounded_sum(usual, bounded_product(HUGE_PAGES_NODE, nodes)) : usual;
+}
+
 static int estimate_of_facts(const struct model_facts *facts, const struct estimate_params *params,
                       struct estimate *out, struct err *err)
 {
@@ -274,8 +289,7 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	bool device = placement_any(facts, &placement);
 	size_parts(facts, params, &cells, &placement, out);
 	if (params->launched)
-		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes,
-		                                       HUGE_PAGES_LEAST + HUGE_PAGES_TENSOR * facts->tensor_count);
+		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, huge_pages_bytes(facts, &cells));
 	note_experts(facts, &weights, out);
 	out->device.weights_bytes = weights.device_bytes;
 	out->host.weights_bytes = weights.host_bytes;

@@ -188,6 +188,20 @@ static void embeddings_that_are_not_pooled_have_their_logits(void **state)
 	conf_free(each);
 }
 
+/* Its graph has room for so many nodes a token: 50 KiB of tables for each, which a longer batch pays for. */
+static void a_delta_net_s_tables_follow_its_batch(void **state)
+{
+	struct conf *usual = recorded("qwen3next-80b", "device: cpu, args: \"-ub 1024\""), *longer = recorded("qwen3next-80b", "device: cpu, args: \"-ub 2048\"");
+	struct estimate few, many;
+	(void)state;
+
+	estimate_with(usual, 4096, 0, &few);
+	estimate_with(longer, 4096, 0, &many);
+	assert_true(many.host.overhead_bytes - few.host.overhead_bytes >= 1024 * INT64_C(50) * 1024);
+	conf_free(usual);
+	conf_free(longer);
+}
+
 static void numbers_below_nought_are_the_engine_s_own(void **state)
 {
 	struct estimate_params params;
@@ -318,6 +332,7 @@ int main(void)
 		cmocka_unit_test(a_prompt_cache_that_is_allowed_is_counted),
 		cmocka_unit_test(a_prompt_cache_without_a_limit_gets_one),
 		cmocka_unit_test(embeddings_that_are_not_pooled_have_their_logits),
+		cmocka_unit_test(a_delta_net_s_tables_follow_its_batch),
 		cmocka_unit_test(numbers_below_nought_are_the_engine_s_own),
 		cmocka_unit_test(a_draft_has_types_of_its_own),
 		cmocka_unit_test(a_split_moves_layers_and_loses_nothing),
