@@ -252,6 +252,7 @@ static void use_estimate(struct catalogue_row *row, int64_t context)
 	spec->compute_context_bytes = e->compute_context_bytes < spec->compute_bytes ? e->compute_context_bytes
 	                                                                             : spec->compute_bytes;
 	spec->batch_tokens = e->batch_tokens;
+	spec->cache_bytes = spec->engine_kind == CONF_ENGINE_LLAMA_SERVER ? e->cache_limit_bytes : 0;
 }
 
 /* What was measured with some layers off the device holds for as many, and for weights of the same form. */

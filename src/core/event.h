@@ -176,6 +176,7 @@ struct model_spec {
 	/* Of base, in the host's memory: reserved buffers whose pages are touched only as long prompts are read. */
 	int64_t compute_bytes;
 	int64_t compute_context_bytes; /* of those, touched as far as a prompt fills the context */
+	int64_t cache_bytes;         /* of base, likewise: a prompt cache, which nothing shows to be full */
 	int64_t batch_tokens;        /* a prompt of so many touches the others; 0 = nothing shows that they were */
 	struct amount base;          /* loaded and idle */
 	struct amount per_request;   /* added by each running request */

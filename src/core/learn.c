@@ -15,10 +15,11 @@ int64_t learn_untouched(const struct model *model, const struct instance *instan
 	int64_t all = instance->context_tokens, left = all - instance->filled_tokens;
 
 	if (instance->filled_tokens == 0)
-		return model->spec.compute_bytes;
+		return model->spec.cache_bytes + model->spec.compute_bytes;
 	if (all == 0 || left <= 0)
-		return 0;
-	return (int64_t)((double)model->spec.compute_context_bytes * (double)left / (double)all);
+		return model->spec.cache_bytes;
+	double share = (double)left / (double)all;
+	return model->spec.cache_bytes + (int64_t)((double)model->spec.compute_context_bytes * share);
 }
 
 /* Told anew what it holds idle: what was seen before is of less. */

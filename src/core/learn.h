@@ -19,7 +19,7 @@ void learn_sample(struct arbiter *a, struct instance *instance);
  * read one is less than the model takes.
  */
 void learn_prompt(const struct arbiter *a, struct instance *instance, int64_t tokens, int64_t read);
-/* What it may still come to take of those buffers. */
+/* What it may still come to take of those buffers, and of a prompt cache. */
 int64_t learn_untouched(const struct model *model, const struct instance *instance);
 /* A stored row; taken where a model has these keys, and showed nothing in this life. False: there is none. */
 bool learn_row(struct arbiter *a, const struct learned_row *row);

@@ -48,7 +48,7 @@ static bool spec_ok(const struct arbiter *a, const struct model_spec *spec)
 	       spec->slots <= SLOTS_MAX && span_ok(spec->unload_after_us, -1) &&
 	       span_ok(spec->drain_timeout_us, -1) && span_ok(spec->load_timeout_us, -1) &&
 	       span_ok(spec->start_timeout_us, 0) &&
-	       span_ok(spec->load_expected_us, 0) && bytes_ok(a, spec->file_bytes) && bytes_ok(a, spec->compute_bytes) &&
+	       span_ok(spec->load_expected_us, 0) && bytes_ok(a, spec->file_bytes) && bytes_ok(a, spec->compute_bytes) && bytes_ok(a, spec->cache_bytes) &&
 	       spec->compute_context_bytes >= 0 && spec->compute_context_bytes <= spec->compute_bytes &&
 	       spec->batch_tokens >= 0 && amount_ok(a, &spec->base) &&
 	       amount_ok(a, &spec->per_request) && amount_ok(a, &spec->peak) &&

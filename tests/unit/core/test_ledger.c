@@ -307,6 +307,21 @@ static void a_long_prompt_shows_what_it_touched(void **state)
 	rig_close(&rig);
 }
 
+static void a_prompt_cache_that_is_not_full_stays_counted(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_spec(&rig, 0, 8)->cache_bytes = 3 * GIB;
+	rig_model(&rig, 0);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
+	rig_load(&rig, 0);
+	idle_at(&rig, 5.5);
+	assert_true(learned_base(&rig) == 8 * GIB);
+	rig_close(&rig);
+}
+
 static void run_out(struct rig *rig)
 {
 	struct event event = { .type = EVENT_INSTANCE_EXITED };
@@ -415,6 +430,7 @@ int main(void)
 		cmocka_unit_test(what_was_measured_is_claimed_at_the_next_load),
 		cmocka_unit_test(buffers_that_no_long_prompt_touched_stay_counted),
 		cmocka_unit_test(a_long_prompt_shows_what_it_touched),
+		cmocka_unit_test(a_prompt_cache_that_is_not_full_stays_counted),
 		cmocka_unit_test(who_ran_out_of_memory_is_allowed_more_for_a_while),
 		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
 	};
