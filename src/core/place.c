@@ -20,17 +20,27 @@ bool place_stays(const struct arbiter *a, const struct want *want, const struct 
 	return set_pinned(a, model) || (!want->measures && set_mates(model, want->model));
 }
 
-uint32_t place_staying(const struct arbiter *a, const struct want *want)
+/* One that leaves is not beside it; nor, for a request, one that runs something: its end is waited for. */
+static bool may_go(const struct arbiter *a, const struct want *want, const struct instance *instance)
 {
-	uint32_t staying = 0;
+	bool moves = instance->state == INSTANCE_LOADING || instance_busy(instance) || instance_settles(instance);
 
-	INSTANCES_LIVE(a, i) {
-		bool moves = i->state == INSTANCE_LOADING || instance_busy(i) || instance_settles(i);
-		if (model_row(a, i->model) == want->model || i->state >= INSTANCE_STOPPING || (want->instance && moves))
-			continue;
-		staying += place_stays(a, want, i);
-	}
-	return staying;
+	return model_row(a, instance->model) == want->model || instance->state >= INSTANCE_STOPPING ||
+	       (want->instance && moves) || !place_stays(a, want, instance);
+}
+
+bool place_is_sole(const struct arbiter *a, const struct want *want, const struct outlook *outlook)
+{
+	/* Of those that may go, so many are already gone in that account. */
+	int64_t gone = (int64_t)a->instances_live - outlook->holders + (want->instance ? 1 : 0);
+	int64_t going = 0;
+
+	if (want->beside_all)
+		return true;
+	INSTANCES_LIVE(a, i)
+		if (may_go(a, want, i) && ++going > gone)
+			return false;
+	return going <= gone;
 }
 
 /* What a start adds to what its instance holds. */
@@ -58,7 +68,6 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	};
 
 	want.measures = !want.instance && model->spec.flags & MODEL_MEASURE_FIRST && !model->learned.loads;
-	want.staying = place_staying(a, &want);
 	if (want.instance) {
 		want.need = start_need(a, model, want.instance, head);
 		bool patient = learns && model->habit.samples &&
@@ -84,13 +93,13 @@ bool place_admits(const struct arbiter *a, const struct want *want, const struct
 {
 	uint32_t others = outlook->holders - (want->instance ? 1 : 0);
 
-	if (want->measures && others > want->staying) {
+	if (want->measures && !place_is_sole(a, want, outlook)) {
 		*out = (struct verdict){ .binds = REASON_MEASURE_FIRST };
 		return false;
 	}
 	*out = outlook_weigh(a, outlook, &want->need, &want->sigma);
-	if (out->fits || others > want->staying ||
-	    (want->instance && (instance_busy(want->instance) || instance_settles(want->instance))))
+	if (out->fits || (want->instance && (instance_busy(want->instance) || instance_settles(want->instance))) ||
+	    !place_is_sole(a, want, outlook))
 		return out->fits;
 
 	/* For those that stay the margin is kept that everybody keeps. */

@@ -19,7 +19,7 @@ struct want {
 	struct request *head;      /* NULL: a load that nobody waits for */
 	bool may_evict;
 	bool measures;             /* to load alone */
-	uint32_t staying;          /* place_staying() */
+	bool beside_all;           /* nobody would go for it: whoever is beside it stays */
 	struct amount need;
 	struct amount sigma;
 	struct amount lower;
@@ -36,11 +36,8 @@ bool place_wants_dispatch(const struct arbiter *a, const struct model *model);
 
 /* It will not go for `want`: it is pinned, or one of its set is, or it is the model's own mate. */
 bool place_stays(const struct arbiter *a, const struct want *want, const struct instance *instance);
-/*
- * How many such there are beside it. One that leaves is none; nor, for a request, one that runs something: its
- * end is waited for.
- */
-uint32_t place_staying(const struct arbiter *a, const struct want *want);
+/* By that account nobody is beside it, or nobody but such. Costs by how many may go and are still there: one is enough. */
+bool place_is_sole(const struct arbiter *a, const struct want *want, const struct outlook *outlook);
 
 /*
  * The admission. Who is alone, or beside nobody but those that stay, may take all

@@ -191,7 +191,7 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 	} else if (may_hope(a, want)) {
 		struct want then = *want;
 		come_to_rest(a, want, &rest);
-		then.staying = rest.holders;
+		then.beside_all = true;
 		if (place_admits(a, &then, &rest, &verdict))
 			return false;
 	}

@@ -131,7 +131,7 @@ bool resize_under_pressure(struct arbiter *a)
 /* Beside nobody who could go for it the spread that is else kept free may be taken. */
 static bool fits(const struct arbiter *a, const struct want *want, const struct outlook *outlook)
 {
-	bool sole = outlook->holders <= want->staying;
+	bool sole = place_is_sole(a, want, outlook);
 
 	return outlook_weigh(a, outlook, &want->need, sole ? NULL : &want->sigma).fits;
 }
@@ -160,7 +160,6 @@ enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct mod
 	as.learned = (struct learned_row){ 0 };
 	want.need = footprint_peak(a, &as, footprint_expects(&as));
 	want.sigma = footprint_sigma(a, &as);
-	want.staying = place_staying(a, &want);
 	without_own(a, want.model, &now, &coming);
 	if (outlook_weigh(a, &now, &want.need, &want.sigma).fits)
 		return FITS_NOW;
