@@ -157,7 +157,7 @@ def test_without_a_terminal_it_prints_snapshots(daemon):
 
 
 def test_without_a_daemon_it_says_so_before_it_takes_the_terminal(tmp_path):
-    environment = dict(os.environ, HOME=str(tmp_path), RUNTIME_DIRECTORY=str(tmp_path))
+    environment = dict(os.environ, HOME=str(tmp_path), COTENANT_SOCKET=str(tmp_path / "nobody.sock"))
     with Terminal(["top"], environment) as terminal:
         assert terminal.wait_end() == 3
         terminal.wait_text("cotenant serve")
