@@ -47,7 +47,8 @@ static void put_numbers(const struct decision *d, struct buf *out)
 	buf_printf(out, never ? ": needs at least " : ": needs ");
 	sentence_size(out, d->need_bytes);
 	buf_printf(out, never ? ", at most " : ", ");
-	sentence_size(out, d->room_bytes);
+	/* A load that took more than it should has left less than nothing. */
+	sentence_size(out, d->room_bytes > 0 ? d->room_bytes : 0);
 	buf_printf(out, never ? " can be free" : " free");
 	if (d->capacity_bytes > 0 && whole) {
 		buf_printf(out, " of ");

@@ -12,6 +12,7 @@
 #include "app/cli.h"
 #include "base/alloc.h"
 #include "conf/text.h"
+#include "http/utf8.h"
 
 /*
  * init - a first configuration, from the model files that are there.
@@ -24,7 +25,8 @@ enum { MODELS_MOST = 200, DEPTH_MOST = 4 };
 struct found {
 	char *path[MODELS_MOST];
 	int count;
-	bool more; /* there were too many */
+	bool more;    /* there were too many */
+	int unnamed;  /* left out: YAML cannot hold their names */
 };
 
 static const struct cli_option init_options[] = {
@@ -40,9 +42,20 @@ static bool is_model(const char *name, const char *path)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (str_starts(str_from(name), parts[i]))
 			return false;
+	if (strstr(name, "mmproj"))
+		return false;
 	if (strstr(name, "-of-") && (!strstr(name, "-00001-of-") || !str_ends(str_from(name), ".gguf")))
 		return false;
 	return conf_engine_of_file(path) != NULL;
+}
+
+static bool is_utf8(const char *text)
+{
+	size_t count = strlen(text), at = 0, length;
+
+	while (at < count && (length = utf8_length(text + at, count - at)) > 0)
+		at += length;
+	return at == count;
 }
 
 /* Links to files are followed, as some caches keep them; links to folders are not, as they may go in circles. */
@@ -60,6 +73,9 @@ static void search(const char *folder, int depth, struct found *found)
 			search(path, depth + 1, found);
 		if (!there || !S_ISREG(file.st_mode) || !is_model(entry->d_name, path)) {
 			free(path);
+		} else if (!is_utf8(path)) {
+			found->unnamed++;
+			free(path);
 		} else if (found->count == MODELS_MOST) {
 			found->more = true;
 			free(path);
@@ -73,6 +89,21 @@ static void search(const char *folder, int depth, struct found *found)
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In order, and each once: folders that were named may lie in each other. */
+static void settle(struct found *found)
+{
+	int kept = 0;
+
+	qsort(found->path, (size_t)found->count, sizeof(found->path[0]), by_path);
+	for (int i = 0; i < found->count; i++) {
+		if (kept && strcmp(found->path[kept - 1], found->path[i]) == 0)
+			free(found->path[i]);
+		else
+			found->path[kept++] = found->path[i];
+	}
+	found->count = kept;
 }
 
 /* Where people keep models, so far as it is there; returns what was looked at, for a refusal. */
@@ -113,6 +144,20 @@ static bool is_taken(char (*names)[80], int count, const char *name)
 	return false;
 }
 
+/* "${" in a name is no macro. */
+static void put_path(const char *path, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+
+	for (; *path; path++) {
+		if (path[0] == '$' && path[1] == '{')
+			buf_append_char(&text, '$');
+		buf_append_char(&text, *path);
+	}
+	text_quote(buf_str(&text), out);
+	buf_release(&text);
+}
+
 static void write_down(const struct found *found, struct buf *out)
 {
 	char(*names)[80] = xcalloc(MODELS_MOST, sizeof(*names));
@@ -129,7 +174,7 @@ static void write_down(const struct found *found, struct buf *out)
 		buf_printf(out, "  ");
 		text_quote(str_from(names[i]), out);
 		buf_printf(out, ": {file: ");
-		text_quote(str_from(found->path[i]), out);
+		put_path(found->path[i], out);
 		buf_printf(out, "}\n");
 	}
 	free(names);
@@ -177,6 +222,9 @@ static int tell(const char *path, const struct found *found)
 
 	printf("%s: %d model%s%s\n", path, found->count, found->count == 1 ? "" : "s",
 	       found->more ? ", as many as are taken at once" : "");
+	if (found->unnamed)
+		printf("left out: %d file%s whose name is not UTF-8, which a configuration cannot hold\n", found->unnamed,
+		       found->unnamed == 1 ? "" : "s");
 	fputs(buf_cstr(&problems), stderr);
 	for (size_t i = 0; conf && i < conf->model_count; i++) {
 		const struct conf_model *model = &conf->models[i];
@@ -209,17 +257,20 @@ static int write_config(const char *path, const struct found *found)
 
 static int run_init(const struct cli_args *args)
 {
-	struct found *found = xcalloc(1, sizeof(*found));
 	const char *file = cli_value(args, "file")->text;
 	const char *looked = args->operands ? args->operand[0] : NULL;
 	char whole[PATH_MAX];
 
 	for (int i = 0; i < args->operands; i++)
+		if (!realpath(args->operand[i], whole) || access(whole, R_OK | X_OK) < 0)
+			return cli_fail(CLI_FAILED, "cotenant init DIR", "%s cannot be read: %s", args->operand[i], strerror(errno));
+	struct found *found = xcalloc(1, sizeof(*found));
+	for (int i = 0; i < args->operands; i++)
 		if (realpath(args->operand[i], whole))
 			search(whole, 0, found);
 	if (args->operands == 0)
 		looked = search_usual(found);
-	qsort(found->path, (size_t)found->count, sizeof(found->path[0]), by_path);
+	settle(found);
 	int code = found->count
 	                   ? write_config(file ? file : "cotenant.yaml", found)
 	                   : cli_fail(CLI_FAILED, "cotenant init DIR", "there are no model files (.gguf, .safetensors, "

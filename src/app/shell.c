@@ -121,7 +121,9 @@ static void step(struct shell *shell, const struct event *event)
 	} while (more == STEP_MORE);
 	if (type == EVENT_SAMPLE)
 		shell_warm_commit(shell);
-	if (counters->invalid_events != impossible)
+	if (counters->invalid_events != impossible && type == EVENT_LEARNED)
+		log_warn("history.db holds something learned that cannot be true; it is left out, and learned anew");
+	else if (counters->invalid_events != impossible)
 		log_error("event %u was impossible and had no effect: a bug", type);
 	shell->last_step_us = shell_now_us();
 	api_on_step(shell->api, shell->last_step_us - began_us);

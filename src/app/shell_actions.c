@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/dirs.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "engine/estimate_params.h"
@@ -74,6 +75,12 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	struct launch_tuning tuning;
 
 	catalogue_tuning(known, &tuning);
+	const char *save_folder = known->lazy || known->elastic.count ? shell->save_dir : NULL;
+	/* An engine does not start without it, and somebody may have tidied up meanwhile. */
+	if (save_folder && dirs_make(save_folder, &err) < 0) {
+		log_warn("%s: conversations cannot be saved: %s", model->name, err.text);
+		save_folder = NULL;
+	}
 	int code = supervisor_spawn(shell->supervisor,
 	                            &(struct spawn_order){
 	                                    .instance = action->instance,
@@ -85,7 +92,7 @@ void shell_spawn(struct shell *shell, const struct action *action)
 	                                    .tuning = tuning,
 	                                    .bound_bytes = bound_bytes(shell, action->model),
 	                                    .lazy_library = known->lazy ? shell->lazy_library : NULL,
-	                                    .save_folder = known->lazy || known->elastic.count ? shell->save_dir : NULL,
+	                                    .save_folder = save_folder,
 	                            },
 	                            &err);
 	if (code == 0) {

@@ -253,6 +253,13 @@ def test_a_damaged_file_is_not_believed(start, tmp_path, damage):
         wait_for("its file to go", lambda: not list((tmp_path / "conversations").iterdir()), 10)
 
 
+def test_a_folder_of_conversations_that_was_removed_is_made_anew(start, tmp_path):
+    daemon = start({"chat": real("tiny.gguf", context=4096, kv_keep="1GiB")})
+    shutil.rmtree(tmp_path / "conversations")
+    say(daemon, 20)
+    assert (tmp_path / "conversations").is_dir()
+
+
 def test_another_model_under_the_same_name_and_times_reads_anew(start, tmp_path):
     file = tmp_path / "model.gguf"
     shutil.copy2(f"{MODELS}/alpha.gguf", file)

@@ -126,6 +126,22 @@ class FirstConfiguration(unittest.TestCase):
             self.assertEqual((again.returncode, open(target).read()), (1, before))
             self.assertIn(f"try: cotenant check -f {target}", again.stderr)
 
+    def test_init_leaves_nothing_that_cannot_be_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "in"))
+            for name in (b"bad\xff.gguf", b"in/${x} $y.gguf", b"in/x-mmproj.gguf"):
+                open(os.path.join(os.fsencode(folder), name), "w").close()
+            target = os.path.join(folder, "c.yaml")
+            done = run("init", folder, os.path.join(folder, "in"), "-f", target)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertIn("left out: 1 file whose name is not UTF-8", done.stdout)
+            models = json.loads(run("config", "-f", target, "--json").stdout)["models"]
+            self.assertEqual([model["file"] for model in models.values()], [os.path.join(folder, "in/$${x} $y.gguf")])
+            self.assertNotIn("No such file", run("check", "-f", target).stderr)
+            lost = run("init", folder, os.path.join(folder, "nowhere"), "-f", target + "2")
+            self.assertEqual((lost.returncode, os.path.exists(target + "2")), (1, False))
+            self.assertIn("nowhere cannot be read", lost.stderr)
+
     def test_init_without_models_writes_nothing_and_asks_for_a_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             done = run("init", folder, "-f", os.path.join(folder, "c.yaml"))
