@@ -254,7 +254,7 @@ def test_a_damaged_file_is_not_believed(start, tmp_path, damage):
 
 
 def test_a_folder_of_conversations_that_was_removed_is_made_anew(start, tmp_path):
-    daemon = start({"chat": real("tiny.gguf", context=4096, kv_keep="1GiB")})
+    daemon = start({"chat": real("tiny.gguf", context=4096, kv_keep="1GiB")}, environment={"STATE_DIRECTORY": str(tmp_path)})
     shutil.rmtree(tmp_path / "conversations")
     say(daemon, 20)
     assert (tmp_path / "conversations").is_dir()
