@@ -302,7 +302,9 @@ def shown_contexts(daemon):
 
 def test_clients_are_told_what_there_is_room_for(start):
     daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=400)
-    say(daemon, 1)
+    _, tokens, _ = say(daemon, 1)
+    settled(daemon, tokens)
+    wait_for("all to tell one number, between two measurements", lambda: len(shown_contexts(daemon)) == 1, 10)
     now, = shown_contexts(daemon)
     assert 1024 < now < 400 * MIB / TOKEN, "of 32,768 that it could have elsewhere"
 
