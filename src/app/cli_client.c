@@ -335,3 +335,13 @@ char *client_path(const char *prefix, const char *name, const char *suffix)
 	buf_release(&path);
 	return text;
 }
+
+int client_get_named(const struct cli_args *args, const char *prefix, const char *name, const char *suffix,
+                     json_t **out)
+{
+	char *path = client_path(prefix, name, suffix);
+	int code = client_get(args, path, out);
+
+	free(path);
+	return code;
+}

@@ -70,6 +70,10 @@ int client_refused(const struct cli_args *args, const struct client_reply *reply
 /* "prefix" + percent-encoded `name` + "suffix". Free it. */
 char *client_path(const char *prefix, const char *name, const char *suffix);
 
+/* client_get() of such a path. */
+int client_get_named(const struct cli_args *args, const char *prefix, const char *name, const char *suffix,
+                     json_t **out);
+
 /* "curl http://127.0.0.1:8778": how a program asks the daemon that this command talks to. */
 void client_curl(const struct cli_args *args, char *out, size_t out_bytes);
 

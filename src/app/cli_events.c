@@ -164,9 +164,8 @@ static int run_history(const struct cli_args *args)
 		         (long long)now.tv_sec * 1000 - since->number / US_PER_MS);
 	snprintf(suffix, sizeof(suffix), "&kind=%s&limit=%lld%s", rows_kind,
 	         (long long)(limit->given ? limit->number : 50), since_text);
-	char *path = client_path("/api/v1/history?model=", args->operands ? args->operand[0] : "", suffix);
-	int code = client_get(args, path, &root);
-	free(path);
+	int code = client_get_named(args, "/api/v1/history?model=", args->operands ? args->operand[0] : "", suffix,
+	                            &root);
 	if (code != CLI_DONE)
 		return code;
 	if (args->json)

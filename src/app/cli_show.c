@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli.h"
@@ -117,10 +116,7 @@ static void put_members(const json_t *object, const char *group, int depth)
 static int run_show(const struct cli_args *args)
 {
 	json_t *root;
-
-	char *path = client_path("/api/v1/models/", args->operand[0], "");
-	int code = client_get(args, path, &root);
-	free(path);
+	int code = client_get_named(args, "/api/v1/models/", args->operand[0], "", &root);
 	if (code != CLI_DONE)
 		return code;
 	if (args->json)

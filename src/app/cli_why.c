@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/cli.h"
@@ -39,10 +38,7 @@ static void print_plan(const json_t *plan)
 static int run_plan(const struct cli_args *args)
 {
 	json_t *root;
-
-	char *path = client_path("/api/v1/plan?model=", args->operand[0], "");
-	int code = client_get(args, path, &root);
-	free(path);
+	int code = client_get_named(args, "/api/v1/plan?model=", args->operand[0], "", &root);
 	if (code != CLI_DONE)
 		return code;
 	const char *fits = json_text(root, "fits");
@@ -84,9 +80,7 @@ static int run_why(const struct cli_args *args)
 	char when[JSON_WHEN_BYTES];
 	size_t i;
 
-	char *path = client_path("/api/v1/why/", args->operand[0], "");
-	int code = client_get(args, path, &root);
-	free(path);
+	int code = client_get_named(args, "/api/v1/why/", args->operand[0], "", &root);
 	if (code != CLI_DONE)
 		return code;
 	if (args->json)

@@ -112,17 +112,23 @@ bool remedy_write(const char *root, const char *name, const char *text, char *mi
 	return done;
 }
 
+static bool drop_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	bool done = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+	close(fd);
+	return done;
+}
+
 static bool drop_files(struct remedy *remedy)
 {
 	bool any = false;
 
-	for (uint32_t i = 0; i < remedy->files; i++) {
-		int fd = open(remedy->file[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		if (fd < 0)
-			continue;
-		any |= posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
-		close(fd);
-	}
+	for (uint32_t i = 0; i < remedy->files; i++)
+		any |= drop_file(remedy->file[i]);
 	return any;
 }
 
@@ -175,11 +181,8 @@ static bool drop_maps(struct remedy *remedy)
 		int code = page_out(&remedy->map[i]);
 		any |= code == 0;
 		refused = code == -EPERM || code == -EACCES ? code : refused;
-		int fd = code == 0 ? open(remedy->map[i].path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-		if (fd < 0)
-			continue;
-		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-		close(fd);
+		if (code == 0)
+			drop_file(remedy->map[i].path);
 	}
 	if (refused < 0)
 		miss(remedy, "what engines map", refused);
@@ -213,22 +216,27 @@ static bool compact(struct remedy *remedy)
 	return remedy_write(remedy->root, "/proc/sys/vm/compact_memory", "1", remedy->missing, sizeof(remedy->missing));
 }
 
+struct remedy_memory remedy_memory_of(const struct meminfo *m, int64_t large_bytes)
+{
+	return (struct remedy_memory){
+		.total = m->total,
+		.free = m->free,
+		.available = m->available,
+		.cached = meminfo_lru_file(m),
+		.kept = m->gpu_reclaim > 0 ? m->gpu_reclaim : 0,
+		.large = large_bytes,
+	};
+}
+
 static void look(struct remedy *remedy)
 {
-	struct remedy_memory *now = &remedy->facts.now;
 	struct meminfo m;
 	struct err err;
 
 	if (meminfo_read(remedy->root, &m, &err) < 0)
 		return; /* what was read before still stands */
-	*now = (struct remedy_memory){
-		.total = m.total,
-		.free = m.free,
-		.available = m.available,
-		.cached = meminfo_lru_file(&m),
-		.kept = m.gpu_reclaim > 0 ? m.gpu_reclaim : 0,
-		.large = zones_free_2m_bytes(remedy->root, machine_page_bytes(remedy->root), NULL, NULL),
-	};
+	remedy->facts.now =
+	        remedy_memory_of(&m, zones_free_2m_bytes(remedy->root, machine_page_bytes(remedy->root), NULL, NULL));
 }
 
 void remedy_run(struct remedy *remedy)

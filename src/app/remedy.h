@@ -42,6 +42,9 @@ struct remedy_memory {
 	int64_t large;  /* free in blocks of 2 MiB; -1 = not told */
 };
 
+struct meminfo;
+struct remedy_memory remedy_memory_of(const struct meminfo *m, int64_t large_bytes);
+
 struct remedy_facts {
 	struct remedy_memory now;
 	int64_t coming_bytes;  /* what loads onto GPUs have claimed of system RAM and not yet taken; 0 = none loads */

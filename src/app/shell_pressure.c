@@ -41,11 +41,6 @@ static int64_t promised(const struct shell *shell, const struct sample *sample,
 	return bytes;
 }
 
-static bool is_nvidia_unified(const struct topology *topology)
-{
-	return topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
-}
-
 static void tell(struct shell *shell, const struct danger *danger)
 {
 	struct event event = shell_event(EVENT_PRESSURE);
@@ -73,7 +68,7 @@ void shell_judge_pressure(struct shell *shell, const struct sample *sample,
 		.at_us = shell_now_us(),
 		.reserve_bytes = shell->reserve_bytes,
 		.free_2m_bytes = shell->topology.free_2m_bytes,
-		.nvidia_unified = is_nvidia_unified(&shell->topology),
+		.nvidia_unified = topology_is_nvidia_unified(&shell->topology),
 	};
 
 	facts.promised_bytes = promised(shell, sample, owners, &facts.loading);

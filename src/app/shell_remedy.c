@@ -23,11 +23,6 @@ struct remedy_job {
 	struct remedy remedy;
 };
 
-static bool is_nvidia_unified(const struct topology *t)
-{
-	return t->kind == TOPOLOGY_GB10 || t->kind == TOPOLOGY_JETSON;
-}
-
 static bool has_amd(const struct topology *t)
 {
 	return t->kind == TOPOLOGY_AMD_GTT || t->kind == TOPOLOGY_AMD_CARVEOUT || t->kind == TOPOLOGY_DISCRETE_AMD ||
@@ -140,9 +135,8 @@ void shell_consider_remedy(struct shell *shell, const struct sample *sample, con
 {
 	const struct topology *t = &shell->topology;
 	struct remedy_facts facts = {
-		.now = { t->mem.total, t->mem.free, t->mem.available, meminfo_lru_file(&t->mem),
-		         t->mem.gpu_reclaim > 0 ? t->mem.gpu_reclaim : 0, t->free_2m_bytes },
-		.nvidia_unified = is_nvidia_unified(t),
+		.now = remedy_memory_of(&t->mem, t->free_2m_bytes),
+		.nvidia_unified = topology_is_nvidia_unified(t),
 	};
 
 	if (!shell_has_devices(shell) || shell->remedy_runs || shell->phase != PHASE_SERVING ||

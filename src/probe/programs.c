@@ -150,7 +150,7 @@ int programs_read(const char *root, const struct topology *topology, const struc
 int64_t programs_leak_bytes(const struct topology *topology, const struct programs *programs)
 {
 	static const int64_t least = 1 << 30;
-	bool unified = topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
+	bool unified = topology_is_nvidia_unified(topology);
 	int64_t gtt = 0;
 
 	for (uint32_t i = 0; i < topology->cards.count; i++)

@@ -172,6 +172,12 @@ int64_t topology_usable(const struct topology *topology, uint32_t pool, int64_t 
 /* The largest need of the pool's device that would be admitted now. */
 int64_t topology_free(const struct topology *topology, uint32_t pool);
 
+/* An NVIDIA GPU has no memory of its own: its driver takes the system's, and of that only what is free at that moment. */
+static inline bool topology_is_nvidia_unified(const struct topology *topology)
+{
+	return topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
+}
+
 /* Where models go unless told otherwise: to the device with the largest memory, else to system RAM.
  */
 uint32_t topology_default_pool(const struct topology *topology);
