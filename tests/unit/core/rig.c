@@ -355,6 +355,15 @@ void rig_load(struct rig *rig, uint32_t model)
 	rig_ready(rig, model);
 }
 
+uint32_t rig_once(struct rig *rig, uint32_t model)
+{
+	uint32_t request = rig_ask(rig, model);
+
+	rig_load(rig, model);
+	rig_finish(rig, request);
+	return request;
+}
+
 void rig_pin(struct rig *rig, uint32_t model, bool pin)
 {
 	struct event event = { .type = EVENT_PIN };

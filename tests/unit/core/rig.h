@@ -79,6 +79,8 @@ void rig_sample(struct rig *rig, double unreclaimable_gib);
 void rig_gone(struct rig *rig, uint32_t model);
 /* A load that works: spawned, ready. */
 void rig_load(struct rig *rig, uint32_t model);
+/* It is asked for, loads, and answers. Returns the request. */
+uint32_t rig_once(struct rig *rig, uint32_t model);
 void rig_pin(struct rig *rig, uint32_t model, bool pin);
 void rig_pressure(struct rig *rig, enum pressure level);
 /* ... and so much has to come back. */

@@ -33,11 +33,9 @@ static void add(struct rig *rig, uint32_t model, int64_t gib, uint32_t context)
 
 static void serve(struct rig *rig, uint32_t model)
 {
-	uint32_t request = rig_ask(rig, model);
+	uint32_t request = rig_once(rig, model);
 	char words[64];
 
-	rig_load(rig, model);
-	rig_finish(rig, request);
 	rig_measure(rig, model, (double)rig_view(rig, model).base_bytes / (double)GIB, true, false);
 	rig_sample(rig, 0);
 	snprintf(words, sizeof(words), "spawn %c, dispatch %u %c", 'a' + (int)model, request, 'a' + (int)model);

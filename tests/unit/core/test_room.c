@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-static void run_once(struct rig *rig, uint32_t model)
-{
-	uint32_t request = rig_ask(rig, model);
-	rig_load(rig, model);
-	rig_finish(rig, request);
-}
-
 static void the_longest_unused_goes_and_only_as_many_as_it_takes(void **state)
 {
 	struct rig rig;
@@ -18,7 +11,7 @@ static void the_longest_unused_goes_and_only_as_many_as_it_takes(void **state)
 	rig_open(&rig, 12);
 	for (uint32_t model = 0; model < 3; model++) {
 		rig_add(&rig, model, 4);
-		run_once(&rig, model);
+		rig_once(&rig, model);
 		rig_wait(&rig, 1);
 	}
 	rig_finish(&rig, rig_ask(&rig, 0)); /* now b is the longest unused */
@@ -42,9 +35,9 @@ static void nobody_goes_in_vain(void **state)
 	rig_add(&rig, 0, 2);
 	rig_add(&rig, 1, 8);
 	rig_add(&rig, 2, 9);
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_wait(&rig, 1);
-	run_once(&rig, 1);
+	rig_once(&rig, 1);
 	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b");
 	rig_ask(&rig, 2);
 	rig_expect(&rig, "stop b");
@@ -63,7 +56,7 @@ static void nobody_idle_goes_while_a_busy_one_keeps_the_room(void **state)
 	rig_add(&rig, 0, 2);
 	rig_add(&rig, 1, 8);
 	rig_add(&rig, 2, 9);
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_ask(&rig, 1);
 	rig_load(&rig, 1);
 	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b");
@@ -103,7 +96,7 @@ static void who_waits_for_a_busy_one_holds_up_nobody_else(void **state)
 	rig_add(&rig, 1, 4);
 	rig_add(&rig, 2, 11);
 	rig_add(&rig, 3, 4);
-	run_once(&rig, 1);
+	rig_once(&rig, 1);
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
 	rig_ask(&rig, 2);
@@ -136,7 +129,7 @@ static void room_on_its_way_is_not_given_to_those_behind(void **state)
 	rig_add(&rig, 0, 8);
 	rig_add(&rig, 1, 9);
 	rig_add(&rig, 2, 4);
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_ask(&rig, 1);
 	rig_expect(&rig, "spawn a, dispatch 1 a, stop a");
 	rig_ask(&rig, 2); /* would fit now; but then b would not */
@@ -184,7 +177,7 @@ static void what_nobody_can_tell_loads_alone_once(void **state)
 	rig_add(&rig, 0, 2);
 	rig_spec(&rig, 1, 0)->flags |= MODEL_MEASURE_FIRST;
 	rig_model(&rig, 1);
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_expect(&rig, "spawn a, dispatch 1 a");
 	rig_ask(&rig, 1);
 	rig_expect(&rig, "stop a");
@@ -197,239 +190,6 @@ static void what_nobody_can_tell_loads_alone_once(void **state)
 	rig_measure(&rig, 1, 5, true, false);
 	rig_sample(&rig, 5);
 	rig_expect(&rig, "spawn a");
-	rig_close(&rig);
-}
-
-static void what_can_never_fit_is_refused_once_with_numbers(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_sample(&rig, 2);
-	rig_sample(&rig, 5);
-	rig_add(&rig, 0, 4);
-	rig_add(&rig, 1, 9);
-	run_once(&rig, 0);
-	rig_expect(&rig, "spawn a, dispatch 1 a");
-	rig_ask(&rig, 1); /* 9 + the least foreign use ever seen, 2, is over 10 */
-	rig_expect(&rig, "reject 2 never_fits");
-	assert_true(rig.reject.decision.need_bytes == 9 * GIB);
-	assert_true(rig.reject.decision.room_bytes == 8 * GIB);
-	assert_true(rig.reject.decision.capacity_bytes == 10 * GIB);
-	assert_true(rig.reject.retry_after_us == 0);
-	assert_int_equal(rig.reject.reason, REASON_CAPACITY);
-	assert_int_equal(rig_view(&rig, 0).state, MODEL_IDLE);
-
-	rig.machine.limit_bytes = 6 * GIB;
-	rig_machine(&rig);
-	rig_add(&rig, 2, 7);
-	rig_ask(&rig, 2);
-	rig_expect(&rig, "reject 3 never_fits");
-	assert_int_equal(rig.reject.reason, REASON_LIMIT);
-
-	rig.machine.limit_bytes = INT64_MAX;
-	rig.machine.views = 1;
-	rig.machine.view[0].cap_bytes = 3 * GIB;
-	rig.machine.view[0].mask = VIEW_BIT(0, USE_GPU);
-	rig_machine(&rig);
-	struct model_spec *gpu = rig_spec(&rig, 3, 0);
-	gpu->base.bytes[0][USE_GPU] = gpu->peak.bytes[0][USE_GPU] = 4 * GIB;
-	gpu->lower.bytes[0][USE_GPU] = 4 * GIB;
-	rig_model(&rig, 3);
-	rig_ask(&rig, 3);
-	rig_expect(&rig, "reject 4 never_fits");
-	assert_int_equal(rig.reject.reason, REASON_VIEW);
-	rig_close(&rig);
-}
-
-static void an_upper_bound_alone_never_refuses(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_add(&rig, 0, 4);
-	rig_spec(&rig, 1, 12)->lower.bytes[0][USE_HOST] = 8 * GIB;
-	rig_model(&rig, 1);
-	run_once(&rig, 0);
-	rig.decisions = true;
-	rig_ask(&rig, 1);
-	rig_gone(&rig, 0);
-	rig_expect(&rig, "spawn a, dispatch 1 a, [evict a least_recent for b], stop a, "
-	                 "[released a room], [load b alone], spawn b");
-	rig_close(&rig);
-}
-
-/* Nobody who could go is beside it: refused for its estimate alone it would never be served. */
-static void an_upper_bound_refuses_nobody_beside_the_pinned(void **state)
-{
-	struct rig rig;
-	struct plan plan;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->flags |= MODEL_PINNED;
-	rig_model(&rig, 0);
-	rig_spec(&rig, 1, 5)->lower.bytes[0][USE_HOST] = 3 * GIB;
-	rig_model(&rig, 1);
-	rig_add(&rig, 2, 2);
-	run_once(&rig, 0);
-	run_once(&rig, 2);
-	void *scratch = calloc(1, arbiter_bytes(&rig.limits));
-	assert_true(arbiter_plan(rig.arbiter, 1, scratch, &plan));
-	assert_int_equal(plan.fits, FITS_AFTER_EVICTION);
-	free(scratch);
-	rig.decisions = true;
-	rig_ask(&rig, 1);
-	rig_gone(&rig, 2);
-	rig_expect(&rig, "spawn a, dispatch 1 a, spawn c, dispatch 2 c, [evict c least_recent for b], stop c, "
-	                 "[released c room], [load b alone], spawn b");
-	rig.decisions = false;
-	rig_load(&rig, 1);
-	rig_expect(&rig, "dispatch 3 b");
-	rig_finish(&rig, 3);
-	rig_ask(&rig, 0);
-	rig_expect(&rig, "dispatch 4 a"); /* nothing was promised away that it has */
-	rig_ask(&rig, 2);
-	rig_expect(&rig, "stop b");
-	rig_gone(&rig, 1);
-	rig_expect(&rig, "spawn c");
-	rig_close(&rig);
-}
-
-static void a_plan_beside_the_pinned_says_that_it_is_tight(void **state)
-{
-	struct rig rig;
-	struct plan plan;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->flags |= MODEL_PINNED;
-	rig_model(&rig, 0);
-	rig_spec(&rig, 1, 5)->lower.bytes[0][USE_HOST] = 3 * GIB;
-	rig_model(&rig, 1);
-	run_once(&rig, 0);
-	void *scratch = calloc(1, arbiter_bytes(&rig.limits));
-	assert_true(arbiter_plan(rig.arbiter, 1, scratch, &plan));
-	assert_int_equal(plan.fits, FITS_TIGHT);
-	free(scratch);
-	rig_close(&rig);
-}
-
-/* It takes no room here, but it is there for good. */
-static void a_server_of_somebody_else_refuses_nobody(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 0)->flags |= MODEL_OUTSIDE;
-	rig_model(&rig, 0);
-	rig_spec(&rig, 1, 12)->lower.bytes[0][USE_HOST] = 8 * GIB;
-	rig_model(&rig, 1);
-	run_once(&rig, 0);
-	rig_ask(&rig, 1);
-	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b");
-	rig_close(&rig);
-}
-
-static void pins_stay_and_who_needs_their_room_is_told(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 6)->flags |= MODEL_PINNED;
-	rig_model(&rig, 0);
-	rig_spec(&rig, 1, 5)->lower.bytes[0][USE_HOST] = 3 * GIB;
-	rig_model(&rig, 1);
-	rig_sample(&rig, 0);
-	run_once(&rig, 0);
-	rig_measure(&rig, 0, 6, true, false);
-	rig_sample(&rig, 8); /* others have 2: even the least that it takes is too much, for now */
-	rig_ask(&rig, 1);
-	rig_wait(&rig, 12);
-	rig_expect(&rig, "spawn a, dispatch 1 a, reject 2 no_room");
-	assert_int_equal(rig.reject.reason, REASON_PINS);
-	assert_true(rig.reject.retry_after_us > 0);
-	rig_pin(&rig, 0, false);
-	rig_ask(&rig, 1);
-	rig_expect(&rig, "stop a");
-	rig_close(&rig);
-}
-
-/* What a pinned model's requests take ends with them: it keeps nobody out for good. */
-static void a_pin_counts_without_its_requests_where_never_is_said(void **state)
-{
-	struct rig rig;
-	struct request_spec big = { .priority = PRIORITY_NORMAL };
-	(void)state;
-
-	big.need.bytes[0][USE_HOST] = 3 * GIB;
-	rig_open(&rig, 10);
-	rig_spec(&rig, 0, 4)->flags |= MODEL_PINNED;
-	rig_model(&rig, 0);
-	rig_spec(&rig, 1, 7)->lower.bytes[0][USE_HOST] = 5 * GIB;
-	rig_model(&rig, 1);
-	uint32_t running = rig_ask_as(&rig, 0, big);
-	rig_load(&rig, 0);
-	rig_ask(&rig, 1);
-	rig_expect(&rig, "spawn a, dispatch 1 a");
-	rig_finish(&rig, running);
-	rig_expect(&rig, "spawn b");
-	rig_close(&rig);
-}
-
-static void others_use_is_waited_for_a_while(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_sample(&rig, 1);
-	rig_sample(&rig, 6);
-	rig_add(&rig, 0, 7);
-	rig_ask(&rig, 0);
-	rig_wait(&rig, 5);
-	rig_expect(&rig, "");
-	assert_int_equal(rig_view(&rig, 0).state, MODEL_QUEUED);
-	assert_int_equal(rig_view(&rig, 0).reason, REASON_CAPACITY);
-	rig_sample(&rig, 2);
-	rig_expect(&rig, "spawn a");
-	rig_gone(&rig, 0);
-	rig_sample(&rig, 6);
-	rig_wait(&rig, 12);
-	rig_expect(&rig, "reject 1 no_room");
-	rig_close(&rig);
-}
-
-static void others_use_that_falls_is_waited_for_longer(void **state)
-{
-	struct rig rig;
-	(void)state;
-
-	rig_open(&rig, 10);
-	rig_sample(&rig, 1);
-	rig_sample(&rig, 8);
-	rig_add(&rig, 0, 7);
-	rig_ask(&rig, 0);
-	for (int i = 0; i < 20; i++) {
-		rig_wait(&rig, 1);
-		rig_sample(&rig, 8 - 0.2 * i);
-	}
-	rig_expect(&rig, ""); /* 4.2 in use after 20 s: no room yet, but it comes */
-	for (int i = 20; i < 28; i++) {
-		rig_wait(&rig, 1);
-		rig_sample(&rig, 8 - 0.2 * i);
-	}
-	rig_expect(&rig, "spawn a");
-	rig_gone(&rig, 0);
-	for (int i = 0; i < 12; i++) { /* it falls no more */
-		rig_sample(&rig, 6);
-		rig_wait(&rig, 1);
-	}
-	rig_expect(&rig, "reject 1 no_room");
 	rig_close(&rig);
 }
 
@@ -541,7 +301,7 @@ static void a_dispatch_is_an_admission(void **state)
 	rig_spec(&rig, 0, 4)->slots = 4;
 	rig_model(&rig, 0);
 	rig_add(&rig, 1, 3);
-	run_once(&rig, 1);
+	rig_once(&rig, 1);
 	rig_ask_as(&rig, 0, big);
 	rig_load(&rig, 0);
 	rig_expect(&rig, "spawn b, dispatch 1 b, spawn a, dispatch 2 a");
@@ -568,7 +328,7 @@ static void background_work_evicts_nobody(void **state)
 	rig_open(&rig, 10);
 	rig_add(&rig, 0, 6);
 	rig_add(&rig, 1, 7);
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_ask_as(&rig, 1, (struct request_spec){ .flags = REQUEST_NO_EVICT });
 	rig_wait(&rig, 10);
 	rig_expect(&rig, "spawn a, dispatch 1 a");
@@ -620,7 +380,7 @@ static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 	rig_load(&rig, 0);
 	rig_ask(&rig, 1);
 	rig_load(&rig, 1);
-	run_once(&rig, 2);
+	rig_once(&rig, 2);
 	rig_expect(&rig, "spawn e, dispatch 1 e, spawn a, dispatch 2 a, spawn b, dispatch 3 b, "
 	                 "spawn c, dispatch 4 c");
 	rig_pressure(&rig, PRESSURE_WARN);
@@ -631,7 +391,7 @@ static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 	assert_int_equal(rig_view(&rig, 3).reason, REASON_PRESSURE);
 	rig_pressure(&rig, PRESSURE_NONE);
 	rig_expect(&rig, "spawn d");
-	run_once(&rig, 2);
+	rig_once(&rig, 2);
 	rig_expect(&rig, "spawn c, dispatch 6 c");
 	rig.decisions = true;
 	rig_pressure(&rig, PRESSURE_CRIT);
@@ -662,7 +422,7 @@ static void as_many_idle_ones_go_at_once_as_are_needed(void **state)
 	uint32_t running = rig_ask(&rig, 3);
 	rig_load(&rig, 3);
 	for (uint32_t model = 0; model < 3; model++) {
-		run_once(&rig, model);
+		rig_once(&rig, model);
 		rig_wait(&rig, 1);
 	}
 	for (uint32_t model = 0; model < 4; model++)
@@ -718,7 +478,7 @@ static void a_plan_tells_what_then_happens(void **state)
 	assert_int_equal(plan.fits, FITS_NOW);
 	assert_true(plan.asked_bytes >= 4 * GIB && plan.room_bytes >= plan.asked_bytes && !plan.loaded);
 	assert_int_equal(plan.reason, REASON_NONE); /* nothing binds what fits */
-	run_once(&rig, 0);
+	rig_once(&rig, 0);
 	rig_wait(&rig, 1);
 	rig_ask(&rig, 1);
 	rig_load(&rig, 1);
@@ -766,15 +526,6 @@ int main(void)
 		cmocka_unit_test(room_on_its_way_is_not_given_to_those_behind),
 		cmocka_unit_test(loads_in_flight_are_bounded_and_some_go_alone),
 		cmocka_unit_test(what_nobody_can_tell_loads_alone_once),
-		cmocka_unit_test(what_can_never_fit_is_refused_once_with_numbers),
-		cmocka_unit_test(an_upper_bound_alone_never_refuses),
-		cmocka_unit_test(an_upper_bound_refuses_nobody_beside_the_pinned),
-		cmocka_unit_test(a_plan_beside_the_pinned_says_that_it_is_tight),
-		cmocka_unit_test(a_server_of_somebody_else_refuses_nobody),
-		cmocka_unit_test(a_pin_counts_without_its_requests_where_never_is_said),
-		cmocka_unit_test(pins_stay_and_who_needs_their_room_is_told),
-		cmocka_unit_test(others_use_is_waited_for_a_while),
-		cmocka_unit_test(others_use_that_falls_is_waited_for_longer),
 		cmocka_unit_test(who_waits_too_long_gets_a_busy_one_drained),
 		cmocka_unit_test(an_interactive_request_waits_half_as_long),
 		cmocka_unit_test(a_drain_that_takes_too_long_is_given_up),
