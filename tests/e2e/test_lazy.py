@@ -111,8 +111,8 @@ def test_idle_conversations_go_before_models_and_come_back(start):
     assert not decisions(daemon, "evict")
     assert engine_pids(daemon, "chat") == [pid]
     assert filled - rss(pid, "RssAnon") > full["kv_kept_bytes"] * 0.9
-    saved = held(daemon)
-    assert [(c["state"], c["model"]) for c in saved] == [("saved", "chat")] and saved[0]["tokens"] >= tokens - 2
+    wait_for("it to be saved", lambda: [(c["state"], c["model"]) for c in held(daemon)] == [("saved", "chat")], 30)
+    assert held(daemon)[0]["tokens"] >= tokens - 2
     # The same words again: their beginning is not read a second time.
     ask(daemon, "POST", "/api/v1/models/other/unload", b"{}", {"Content-Type": "application/json"}, timeout=30)
     again, _, cached = say(daemon, 120)
