@@ -127,11 +127,11 @@ static enum end_cause cause_of_words(struct str log)
 		"cudaMalloc failed", "CUDA error: out of memory", "hipErrorOutOfMemory", "hipMalloc failed",
 		"ROCm error: out of memory", "ErrorOutOfDeviceMemory", "NvMapMemAlloc", "NV_ERR_NO_MEMORY",
 		"CUDA out of memory", "HIP out of memory", "ze_result_error_out_of_device_memory",
-		"UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", NULL,
+		"ERROR_OUT_OF_DEVICE_MEMORY", NULL, /* of Vulkan's, SYCL's and Level Zero's words */
 	};
 	static const char *const host[] = {
 		"insufficient memory", "std::bad_alloc", "Cannot allocate memory", "MemoryError",
-		"ErrorOutOfHostMemory", "unable to allocate", "failed to allocate", NULL,
+		"ErrorOutOfHostMemory", "ERROR_OUT_OF_HOST_MEMORY", "unable to allocate", "failed to allocate", NULL,
 	};
 	if (has_any(log, device))
 		return CAUSE_DEVICE_FULL;

@@ -295,7 +295,9 @@ enum finding_status check_fragmentation(const struct doctor *d, struct finding *
 	bool counted = stall >= 0 && fail >= 0;
 	if (t->free_2m_bytes < 0)
 		return not_known(f);
-	bool broken = t->mem.available > 4 * GIB && t->mem.free > 2 * GIB &&
+	/* Where little is free the page cache has it, which is no matter but to a driver that takes free blocks alone. */
+	bool matters = t->mem.free > 2 * GIB || is_unified_nvidia(d);
+	bool broken = t->mem.available > 4 * GIB && matters &&
 	              (t->free_2m_bytes < GIB || t->free_2m_bytes < t->mem.free / 10);
 	bool failing = stall > 1000 && fail > stall / 10 * 4;
 	enum finding_status bad = is_unified_nvidia(d) && broken ? FINDING_PROBLEM : FINDING_ADVICE;

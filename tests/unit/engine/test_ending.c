@@ -166,6 +166,11 @@ static void who_gave_up_for_memory_said_so(void **state)
 	assert_int_equal(judge("ggml_vulkan: Device memory allocation of size 1073741824 failed.\n"
 	                       "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\n",
 	                       EXITED(1), true).cause, CAUSE_DEVICE_FULL);
+	assert_int_equal(judge("NvMapMemAllocInternalTagged: 1075072515 error 12\nNvMapMemHandleAlloc: error 0\n",
+	                       EXITED(1), false).cause, CAUSE_DEVICE_FULL);
+	assert_int_equal(judge("E0000 failed to create the compiled model: VK_ERROR_OUT_OF_DEVICE_MEMORY\n",
+	                       EXITED(1), false).cause, CAUSE_DEVICE_FULL);
+	assert_int_equal(judge("vkAllocateMemory: VK_ERROR_OUT_OF_HOST_MEMORY\n", EXITED(1), false).cause, CAUSE_HOST_FULL);
 	assert_int_equal(judge("0.02.9 E ggml_aligned_malloc: insufficient memory (attempted to allocate 9765.62 MB)\n",
 	                       EXITED(1), false).cause, CAUSE_HOST_FULL);
 	assert_int_equal(judge("terminate called after throwing an instance of 'std::bad_alloc'\n", KILLED(SIGABRT),
