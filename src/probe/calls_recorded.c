@@ -193,6 +193,53 @@ static void take_all(const json_t *root, struct calls *calls)
 	take_heaps(json_object_get(root, "vulkan_heaps"), calls);
 }
 
+/* A size may be null: not told. */
+static bool is_size(const json_t *value)
+{
+	return json_is_null(value) || (json_is_number(value) && json_number_value(value) >= 0);
+}
+
+/* Is whatever is named as a size or a yes or no one, however deep? */
+static bool makes_sense(json_t *value)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(value, i, item)
+		if (!json_is_object(item) || !makes_sense(item))
+			return false;
+	json_object_foreach(value, key, item)
+	{
+		struct str name = str_from(key);
+		bool size = str_is(name, "pid") || str_ends(name, "bytes");
+		bool flag = str_is(name, "integrated") || str_is(name, "device_local");
+		if ((size && !is_size(item)) || (flag && !json_is_boolean(item)) || !makes_sense(item))
+			return false;
+	}
+	return true;
+}
+
+/* Of another kind than it should be: as good as not told. Nothing of it has to be there. */
+static bool is_whole(json_t *root)
+{
+	static const char *const lists[] = { "nvml", "xe_regions", "vulkan_heaps" };
+	static const char *const objects[] = { "amdgpu_is_apu", "hip", "cuda" };
+	const char *card;
+	json_t *item;
+
+	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+		const json_t *list = json_object_get(root, lists[i]), *object = json_object_get(root, objects[i]);
+		if ((list && !json_is_array(list) && !json_is_null(list)) ||
+		    (object && !json_is_object(object) && !json_is_null(object)))
+			return false;
+	}
+	json_object_foreach(json_object_get(root, "amdgpu_is_apu"), card, item)
+		if (!json_is_boolean(item))
+			return false;
+	return json_is_object(root) && makes_sense(root);
+}
+
 void calls_recorded(const char *root, struct calls *calls)
 {
 	char *text = xmalloc(FILE_BYTES_MOST);
@@ -200,7 +247,7 @@ void calls_recorded(const char *root, struct calls *calls)
 	json_t *json = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
 
 	calls_clear(calls);
-	calls->recorded = input_state_of(length, length > 0 ? (size_t)length : 0, json_is_object(json));
+	calls->recorded = input_state_of(length, length > 0 ? (size_t)length : 0, is_whole(json));
 	take_all(json, calls);
 	json_decref(json);
 	free(text);
@@ -237,11 +284,10 @@ static void put_lists(json_t *root, const struct calls *calls)
 		json_array_append_new(gpus, nvml_json(&calls->nvml[i]));
 	for (uint32_t i = 0; i < calls->regions; i++) {
 		const struct calls_region *region = &calls->region[i];
-		json_array_append_new(regions,
-		                      json_pack("{s:s, s:s, s:I, s:I}", "card", region->card,
-		                                "class", region->vram ? "vram" : "sysmem",
-		                                "total_bytes", (json_int_t)region->total_bytes,
-		                                "used_bytes", (json_int_t)region->used_bytes));
+		json_t *object = json_pack("{s:s, s:s}", "card", region->card, "class", region->vram ? "vram" : "sysmem");
+		put_size(object, "total_bytes", region->total_bytes);
+		put_size(object, "used_bytes", region->used_bytes);
+		json_array_append_new(regions, object);
 	}
 	json_object_set_new(root, "amdgpu_is_apu", apus);
 	json_object_set_new(root, "nvml", gpus);

@@ -239,7 +239,8 @@ int topology_find(const char *root, struct topology *t, struct err *err)
 	cards_find(root, &t->cards, &t->inputs);
 	if (root[0]) {
 		calls_recorded(root, &t->calls);
-		inputs_note(&t->inputs, "/calls.json", t->calls.recorded, false, "nothing of what was asked by calls is known");
+		inputs_note(&t->inputs, "/calls.json", t->calls.recorded, true,
+		            "what drivers answered is not known, or in part, and a GPU that only they tell of is not seen");
 	} else
 		calls_live(&t->calls, &t->cards);
 	read_limits(root, t);

@@ -211,8 +211,6 @@ def allocatable(memory):
 def raised_in_silence(tree, folder, path, way):
     """A file becomes unreadable: no runtime is then said to have more, unless the file is named."""
     name = str(path.relative_to(tree))
-    if (name, way) == ("calls.json", "removed"):
-        return  # a recording need not have one, and nothing then tells that there was anybody to ask
     copy = pathlib.Path(folder) / f"{tree.name}-{way}"
     shutil.copytree(tree, copy, symlinks=True)
     make_unreadable(copy / name, way)
@@ -253,6 +251,9 @@ UNUSABLE = [
     ("gb10-fragmented", "proc/buddyinfo", {"gone": "fragmented", "fragmentation": "unknown"}),
     ("strix-halo-busy", "sys/class/drm/card0/device/mem_info_vram_total", {}),
     ("gb10", "proc/zoneinfo", {}),
+    ("gb10", "calls.json", {}),
+    ("strix-halo-gtt", "calls.json", {}),
+    ("cpu", "calls.json", {}),
     ("cpu", "proc/vmstat", {}),
     ("cpu", "proc/meminfo", {"cpu": 0, "swap": "unknown", "baseline": "unknown", "fragmentation": "unknown"}),
 ]
@@ -319,6 +320,20 @@ def a_silent_nvml_is_told():
         yield f"a silent NVML is not told: {check}"
 
 
+def wsl_is_named_where_it_is():
+    """The kernel is told of everywhere, under its own name; what is said of WSL only there."""
+    for tree in ("cpu", "strix-halo-gtt", "rtx5090-rtx3090"):
+        for release in ("5.15.153.1-microsoft-standard-WSL2", "6.18.44"):
+            with tempfile.TemporaryDirectory() as folder:
+                copy = pathlib.Path(folder) / "tree"
+                shutil.copytree(TREES / tree, copy)
+                (copy / "proc/sys/kernel/osrelease").write_text(release + "\n")
+                checks = {check["id"]: check for check in ask("doctor", copy)["checks"]}
+            wanted = "advice" if "WSL" in release else None
+            if checks.get("wsl", {}).get("status") != wanted or release not in checks.get("kernel", {}).get("found", ""):
+                yield f"{tree} with {release}: {checks.get('wsl')}, {checks.get('kernel')}"
+
+
 def put(calls, path, value):
     *folders, last = path
     for name in folders:
@@ -361,6 +376,33 @@ def lies_are_told():
             told = [warning["message"] for warning in ask("memory", copy)["warnings"]]
         if not any("counts as full" in message for message in told):
             yield f"{name} over its total is not told: {told}"
+
+
+# What is of another kind than it should be is as good as not told.
+MISSHAPEN = [
+    ("gb10", ("nvml",), 5),
+    ("gb10", ("cuda",), []),
+    ("gb10-loaded", ("nvml", 0, "processes", 0, "used_bytes"), "much"),
+    ("strix-halo-gtt", ("amdgpu_is_apu", "card0"), "yes"),
+    ("strix-halo-gtt", ("kfd_available_bytes",), -7),
+    ("intel-xe-half", ("xe_regions", 0), None),
+    ("cpu", ("page_bytes",), "4096"),
+]
+
+
+def misshapen_calls_are_told():
+    for tree, path, value in MISSHAPEN:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / "tree"
+            shutil.copytree(TREES / tree, copy)
+            calls = json.loads((copy / "calls.json").read_text())
+            put(calls, path, value)
+            (copy / "calls.json").write_text(json.dumps(calls))
+            memory, doctor = ask("memory", copy), ask("doctor", copy)
+        rows = {row["name"]: row["state"] for row in doctor["inputs"]}
+        warned = any("/calls.json" in warning["message"] for warning in memory["warnings"])
+        if rows.get("/calls.json") != "nonsense" or not warned:
+            yield f"{tree}: {path} = {value!r} is not told: {rows.get('/calls.json')}"
 
 
 def usable_is_within_capacity_in_words():
@@ -409,7 +451,8 @@ def main():
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
         faults += [f"{tree.name}: {text}" for text in found]
     faults += recording_is_read_again() + what_may_not_be_read_is_named()
-    faults += [*nonsense_is_unknown(), *lies_are_told(), *usable_is_within_capacity_in_words(), *a_model_is_judged_without_its_engine()]
+    faults += [*nonsense_is_unknown(), *lies_are_told(), *misshapen_calls_are_told(), *usable_is_within_capacity_in_words()]
+    faults += [*wsl_is_named_where_it_is(), *a_model_is_judged_without_its_engine()]
     faults += [*what_is_no_use_is_told(), *a_silent_nvml_is_told(), *of_unreadable_files(rng)]
     with tempfile.TemporaryDirectory() as folder:
         for tree in trees:
