@@ -17,6 +17,8 @@ enum {
 	ANY_GPU = AMD_APU | GB10 | JETSON | INTEL | CARD,
 	EVERYWHERE = 128,
 	COUNTED = 256, /* what /proc/meminfo tells is judged */
+	WSL = 512,
+	NO_AMD_APU = 1024,
 };
 
 struct check {
@@ -41,7 +43,8 @@ static const struct check checks[] = {
 	  "that version, of linux-firmware 20251125, hangs the GPU or ends in memory access faults",
 	  "install a newer linux-firmware (Debian: firmware-amd-graphics, Fedora: amd-gpu-firmware), or 20251111; "
 	  "reboot (lasts)" },
-	{ "wsl", EVERYWHERE, 30, check_wsl, "Linux itself",
+	{ "kernel", NO_AMD_APU, 10, check_release, "any", "which counters there are, and what they mean, depends on it", "" },
+	{ "wsl", WSL, 30, check_wsl, "Linux itself",
 	  "under WSL the memory belongs to Windows, which takes it back and counts it otherwise",
 	  "set memory= in %UserProfile%\\.wslconfig (lasts)" },
 	{ "carveout", AMD_APU, 80, check_carveout, "512 MB while ROCm uses GTT",
@@ -341,6 +344,13 @@ int64_t doctor_kernel(const struct doctor *doctor, char *text, size_t size)
 	return version;
 }
 
+bool doctor_is_wsl(const struct doctor *doctor)
+{
+	char text[64];
+
+	return doctor_kernel(doctor, text, sizeof text) > 0 && (strstr(text, "icrosoft") || strstr(text, "WSL"));
+}
+
 const struct card *doctor_apu(const struct doctor *doctor)
 {
 	const struct topology *t = doctor->topology;
@@ -353,8 +363,9 @@ const struct card *doctor_apu(const struct doctor *doctor)
 	return NULL;
 }
 
-static uint32_t places_of(const struct topology *t)
+static uint32_t places_of(const struct doctor *doctor)
 {
+	const struct topology *t = doctor->topology;
 	static const uint32_t places[] = {
 		[DEVICE_AMD_GTT] = AMD_APU,  [DEVICE_AMD_CARVEOUT] = AMD_APU,
 		[DEVICE_AMD_CARD] = CARD,    [DEVICE_GB10] = GB10,
@@ -366,14 +377,14 @@ static uint32_t places_of(const struct topology *t)
 
 	for (uint32_t i = 0; i < t->devices; i++)
 		mask |= places[t->device[i].kind];
-	return mask;
+	return mask | (mask & AMD_APU ? 0 : NO_AMD_APU) | (doctor_is_wsl(doctor) ? WSL : 0);
 }
 
 void doctor_examine(const char *root, const struct topology *topology,
                     const struct programs *programs, struct findings *out)
 {
 	const struct doctor doctor = { root, topology, programs };
-	uint32_t places = places_of(topology);
+	uint32_t places = places_of(&doctor);
 
 	out->count = 0;
 	for (size_t i = 0; i < CHECKS && out->count < FINDINGS_MAX; i++) {

@@ -33,14 +33,22 @@ enum finding_status check_kernel(const struct doctor *d, struct finding *f)
 	             "%s", text);
 }
 
-enum finding_status check_wsl(const struct doctor *d, struct finding *f)
+/* Nothing is known against any, but where a GPU of AMD's is. */
+enum finding_status check_release(const struct doctor *d, struct finding *f)
 {
 	char text[64];
 
 	if (doctor_kernel(d, text, sizeof text) == 0)
 		return not_known(f);
-	bool wsl = strstr(text, "icrosoft") || strstr(text, "WSL");
-	return found(f, wsl ? FINDING_ADVICE : FINDING_OK, wsl ? "WSL (%s)" : "Linux %s", text);
+	return found(f, FINDING_OK, "Linux %s", text);
+}
+
+enum finding_status check_wsl(const struct doctor *d, struct finding *f)
+{
+	char text[64];
+
+	doctor_kernel(d, text, sizeof text);
+	return found(f, FINDING_ADVICE, "WSL (%s)", text);
 }
 
 /* The scheduler's firmware, by its own version: packages name it by date, and each system otherwise. */

@@ -36,11 +36,12 @@ int64_t doctor_zram_bytes(const struct doctor *doctor); /* of all devices, befor
 bool doctor_booted_with(const struct doctor *doctor, const char *word);
 /* Major, minor and patch as one number: 6.18.4 is 6018004; 0 where it is not known. */
 int64_t doctor_kernel(const struct doctor *doctor, char *text, size_t size);
+bool doctor_is_wsl(const struct doctor *doctor); /* by the name of its kernel */
 /* The first device of a kind with a card of amdgpu's, or NULL. */
 const struct card *doctor_apu(const struct doctor *doctor);
 
 doctor_check check_inputs; /* doctor.c */
-doctor_check check_kernel, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
+doctor_check check_kernel, check_release, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
         check_gttsize, check_page_pool, check_system_mem_limit, check_iommu, check_gtt_over_ram,
         check_xe_region, check_vendor_values, check_orphans, check_device_rights; /* doctor_gpu.c */
 doctor_check check_nvidia_driver, check_nvidia_settings, check_lfb, check_cma, check_l4t, check_jetson_zram, check_jetson_clocks,
