@@ -36,10 +36,14 @@ void load_progress_text(const struct load_progress *progress, struct buf *out)
 {
 	char done[UNITS_TEXT], total[UNITS_TEXT], left[UNITS_TEXT];
 
-	buf_printf(out, "%u %%", progress->permille / 10);
-	if (progress->total_bytes)
-		buf_printf(out, ", %s of %s", units_size(done, progress->bytes),
-		           units_size(total, progress->total_bytes));
+	/* A share beside bytes is theirs. That of the whole load, which has more to do than to read, would contradict them. */
+	if (progress->total_bytes == 0)
+		buf_printf(out, "%u %%", progress->permille / 10);
+	else if (progress->bytes >= progress->total_bytes)
+		buf_printf(out, "all %s read", units_size(total, progress->total_bytes));
+	else
+		buf_printf(out, "%d %%, %s of %s", (int)((double)progress->bytes * 100 / (double)progress->total_bytes),
+		           units_size(done, progress->bytes), units_size(total, progress->total_bytes));
 	if (progress->left_us >= 0)
 		buf_printf(out, ", %s left", units_duration(left, progress->left_us));
 }

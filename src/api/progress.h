@@ -28,7 +28,10 @@ struct load_progress {
 bool load_progress(const struct supervisor *supervisor, const struct model_view *model, int64_t now_us,
                    struct load_progress *out);
 
-/* "40 %, 1.2 GiB of 3.0 GiB, 3.1 s left": what of it is known. */
+/*
+ * "40 %, 1.2 GiB of 3.0 GiB, 3.1 s left": what of it is known. The share is that of the bytes where they are told,
+ * which is not `permille`: that counts what comes before and after the reading, too.
+ */
 void load_progress_text(const struct load_progress *progress, struct buf *out);
 
 #endif

@@ -53,6 +53,18 @@ static void the_last_load_tells_how_long_this_one_takes(void **state)
 	assert_text(&progress, "25 %, 1.00 GiB of 4.00 GiB, 7.0 s left");
 }
 
+static void a_share_beside_bytes_is_theirs(void **state)
+{
+	(void)state;
+	bytes_in = 6 << 20;
+	bytes_total = INT64_C(4) << 30;
+	struct load_progress progress = look(60, 1, 0);
+	assert_text(&progress, "0 %, 6.00 MiB of 4.00 GiB");
+	bytes_in = bytes_total;
+	progress = look(890, 3, 10); /* it is not ready for that */
+	assert_text(&progress, "all 4.00 GiB read, 7.0 s left");
+}
+
 static void a_first_or_slower_load_goes_on_as_fast_as_up_to_now(void **state)
 {
 	(void)state;
@@ -79,6 +91,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_does_not_load_has_no_progress),
 		cmocka_unit_test(the_last_load_tells_how_long_this_one_takes),
+		cmocka_unit_test(a_share_beside_bytes_is_theirs),
 		cmocka_unit_test(a_first_or_slower_load_goes_on_as_fast_as_up_to_now),
 		cmocka_unit_test(what_nobody_knows_is_not_guessed),
 	};
