@@ -49,6 +49,12 @@ void bind_error(struct binder *binder, struct place at, const char *key, const c
 	              text);
 }
 
+void bind_unbuilt(struct binder *binder, struct place at, const char *what, const char *instead)
+{
+	problem_unbuilt(binder->problems, at, "%s%s%s%snot built yet in this version; try: %s", binder->where,
+	                *binder->where ? ": " : "", what ? what : "", what ? " is " : "", instead);
+}
+
 /* ---- keys that are none ---- */
 
 static void refuse_key(struct binder *binder, const struct section *section, const struct node *key)
@@ -346,8 +352,7 @@ static void bind_opaque(struct binder *binder, const struct node *node)
 {
 	if (node_is_null(node) || (node->kind != NODE_SCALAR && node->count == 0))
 		return;
-	bind_error(binder, node->key ? node->key->at : node->at, "",
-	           "not built yet in this version; try: remove it");
+	bind_unbuilt(binder, node->key ? node->key->at : node->at, NULL, "remove it");
 }
 
 static void bind_value(struct binder *binder, const struct field *field, void *base,
@@ -415,7 +420,7 @@ static void refuse_unbuilt(struct binder *binder, const struct field *field, voi
 
 	bind_default(binder, field, plain);
 	if (!field_equal(field, base, plain))
-		bind_error(binder, node->key->at, "", "not built yet in this version; try: remove it");
+		bind_unbuilt(binder, node->key->at, NULL, "remove it");
 	field_free(field, plain);
 	free(plain);
 }
@@ -434,7 +439,7 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
                        const struct node *node)
 {
 	bool given = node && !node_is_null(node);
-	size_t errors = binder->problems->errors;
+	size_t refusing = problems_refusing(binder->problems);
 	size_t before = enter(binder, field->key, false);
 
 	if (!given && (field->flags & FIELD_REQUIRED)) {
@@ -447,9 +452,9 @@ static void bind_field(struct binder *binder, const struct field *field, void *b
 		bind_default(binder, field, base); /* where the value turns out wrong */
 	if (given)
 		bind_value(binder, field, base, node);
-	bool fine = given && binder->problems->errors == errors;
+	bool fine = given && problems_refusing(binder->problems) == refusing;
 	if (fine && (field->flags & FIELD_UNBUILT) && field->type == FIELD_OPAQUE)
-		bind_error(binder, node->at, "", "not built yet in this version; try: remove it");
+		bind_unbuilt(binder, node->at, NULL, "remove it");
 	else if (fine && (field->flags & FIELD_UNBUILT))
 		refuse_unbuilt(binder, field, base, node);
 	if (given && (field->flags & FIELD_NOTED))

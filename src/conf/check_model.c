@@ -119,7 +119,7 @@ static bool settle_engine(const struct conf *conf, struct conf_model *model,
 	if (engine) {
 		model->engine = engine->kind;
 		model->engine_path = xstrdup(engine->path);
-		return true;
+		return !find_kind(conf_engine_name(engine->kind))->unbuilt; /* that was told where it is named */
 	}
 	const struct choice *kind = find_kind(model->engine_name);
 	if (!kind) {
@@ -129,9 +129,9 @@ static bool settle_engine(const struct conf *conf, struct conf_model *model,
 		return false;
 	}
 	if (kind->unbuilt) {
-		problem_error(problems, at,
-		              "models.%s.engine: %s is not built yet in this version; try: %s",
-		              model->name, kind->name, kind->unbuilt);
+		problem_unbuilt(problems, at,
+		                "models.%s.engine: %s is not built yet in this version; try: %s",
+		                model->name, kind->name, kind->unbuilt);
 		return false;
 	}
 	model->engine = (enum conf_engine)kind->value;
@@ -240,6 +240,12 @@ static void settle_url(const struct conf *conf, struct conf_model *model, const 
 
 	if (!model->url)
 		return;
+	if (str_starts(str_from(model->url), "https://")) {
+		problem_unbuilt(problems, check_place(node, "url"),
+		                "models.%s.url: https to a server is not built yet in this version; try: http://HOST:PORT",
+		                model->name);
+		return;
+	}
 	authority = str_from(model->url + strlen("http://"));
 	if (str_ends(authority, "/"))
 		authority.length--;

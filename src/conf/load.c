@@ -135,7 +135,7 @@ bool document_load(const struct document *document, const char *path, void *out,
 		bind_section(&binder, document->root, out, root);
 	if (root && problems.errors == 0)
 		document->check(out, root, &problems);
-	bool good = problems.errors == 0;
+	bool good = problems_refusing(&problems) == 0;
 	node_free(root);
 	free(folder);
 	conf_free(no_conf);
@@ -152,7 +152,7 @@ struct conf *conf_load(const char *path, struct buf *out)
 	if (root)
 		conf = read_tree(path, root, &problems);
 	node_free(root);
-	if (conf && problems.errors) {
+	if (conf && problems_refusing(&problems)) {
 		conf_free(conf);
 		conf = NULL;
 	}

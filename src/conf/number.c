@@ -185,11 +185,9 @@ bool number_choice(struct binder *binder, const struct field *field, const struc
 			if (out)
 				*out = choice->value;
 			if (choice->unbuilt)
-				bind_error(binder, node->at, "",
-				           "%s is not built yet in this version; try: %s", text,
-				           choice->unbuilt);
+				bind_unbuilt(binder, node->at, text, choice->unbuilt);
 			buf_release(&list);
-			return !choice->unbuilt;
+			return true; /* what else it goes with is looked at all the same */
 		}
 		nearest = str_nearer(str_from(text), nearest, choice->name);
 		buf_printf(&list, "%s%s", buf_length(&list) ? ", " : "one of ", choice->name);

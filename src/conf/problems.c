@@ -6,20 +6,35 @@
 
 #include "base/alloc.h"
 
+/* Where the next is kept: behind the others, or instead of one that is no mistake; NULL: nowhere. */
+static struct problem *place_for(struct problems *problems, enum problem_kind kind)
+{
+	if (problems->count < PROBLEMS_MAX)
+		return &problems->items[problems->count++];
+	problems->more++;
+	for (size_t i = 0; kind == PROBLEM_ERROR && i < problems->count; i++) {
+		struct problem *problem = &problems->items[i];
+		if (problem->kind != PROBLEM_UNBUILT)
+			continue;
+		free(problem->text);
+		return problem;
+	}
+	return NULL;
+}
+
 __attribute__((format(printf, 4, 0)))
-static void add(struct problems *problems, struct place at, bool warning, const char *format,
+static void add(struct problems *problems, struct place at, enum problem_kind kind, const char *format,
                 va_list args)
 {
 	char text[1024];
 
-	problems->errors += !warning;
-	if (problems->count == PROBLEMS_MAX) {
-		problems->more++;
+	problems->errors += kind == PROBLEM_ERROR;
+	problems->unbuilt += kind == PROBLEM_UNBUILT;
+	struct problem *problem = place_for(problems, kind);
+	if (!problem)
 		return;
-	}
 	vsnprintf(text, sizeof(text), format, args);
-	problems->items[problems->count++] =
-		(struct problem){ .at = at, .warning = warning, .text = xstrdup(text) };
+	*problem = (struct problem){ .at = at, .kind = kind, .text = xstrdup(text) };
 }
 
 void problem_error(struct problems *problems, struct place at, const char *format, ...)
@@ -27,7 +42,7 @@ void problem_error(struct problems *problems, struct place at, const char *forma
 	va_list args;
 
 	va_start(args, format);
-	add(problems, at, false, format, args);
+	add(problems, at, PROBLEM_ERROR, format, args);
 	va_end(args);
 }
 
@@ -36,13 +51,31 @@ void problem_warn(struct problems *problems, struct place at, const char *format
 	va_list args;
 
 	va_start(args, format);
-	add(problems, at, true, format, args);
+	add(problems, at, PROBLEM_WARNING, format, args);
 	va_end(args);
 }
 
-static bool is_before(struct place a, struct place b)
+void problem_unbuilt(struct problems *problems, struct place at, const char *format, ...)
 {
-	return a.line != b.line ? a.line < b.line : a.column < b.column;
+	va_list args;
+
+	va_start(args, format);
+	add(problems, at, PROBLEM_UNBUILT, format, args);
+	va_end(args);
+}
+
+size_t problems_refusing(const struct problems *problems)
+{
+	return problems->errors + problems->unbuilt;
+}
+
+static bool is_before(const struct problem *a, const struct problem *b)
+{
+	bool a_waits = a->kind == PROBLEM_UNBUILT, b_waits = b->kind == PROBLEM_UNBUILT;
+
+	if (a_waits != b_waits)
+		return b_waits;
+	return a->at.line != b->at.line ? a->at.line < b->at.line : a->at.column < b->at.column;
 }
 
 /* By insertion: it is stable, and there are at most 32. */
@@ -51,7 +84,7 @@ static void sort(struct problems *problems)
 	for (size_t i = 1; i < problems->count; i++) {
 		struct problem moved = problems->items[i];
 		size_t j = i;
-		for (; j > 0 && is_before(moved.at, problems->items[j - 1].at); j--)
+		for (; j > 0 && is_before(&moved, &problems->items[j - 1]); j--)
 			problems->items[j] = problems->items[j - 1];
 		problems->items[j] = moved;
 	}
@@ -66,7 +99,7 @@ void problems_finish(struct problems *problems, struct buf *out)
 			buf_printf(out, "%s:", problems->path);
 			if (problem->at.line)
 				buf_printf(out, "%u:%u:", problem->at.line, problem->at.column);
-			buf_printf(out, " %s: %s\n", problem->warning ? "warning" : "error",
+			buf_printf(out, " %s: %s\n", problem->kind == PROBLEM_WARNING ? "warning" : "error",
 			           problem->text);
 		}
 		free(problem->text);

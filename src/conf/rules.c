@@ -96,11 +96,10 @@ const char *rule_url(struct str text)
 	struct str name, port, rest;
 	uint64_t number;
 
-	if (str_starts(text, "https://"))
-		return "https to a server is not built yet in this version; try: http://HOST:PORT";
-	if (!str_starts(text, "http://"))
+	size_t scheme = str_starts(text, "http://") ? 7 : str_starts(text, "https://") ? 8 : 0;
+	if (!scheme)
 		return hint;
-	struct str authority = str_cut((struct str){ text.data + 7, text.length - 7 }, '/', &rest);
+	struct str authority = str_cut((struct str){ text.data + scheme, text.length - scheme }, '/', &rest);
 	if (rest.length || !str_cut_port(authority, &name, &port))
 		return hint;
 	bool v6 = str_starts(authority, "[");

@@ -318,7 +318,7 @@ static const struct bad bad_files[] = {
 	  "2:21: error: models.m.normalise: not built yet in this version; try: remove it" },
 	{ "models:\n"
 	  "  m: {url: \"https://a\"}\n",
-	  "2:12: error: models.m.url: 'https://a': https to a server is not built yet in this version; try: http://HOST:PORT" },
+	  "2:12: error: models.m.url: https to a server is not built yet in this version; try: http://HOST:PORT" },
 	{ "models:\n"
 	  "  m: {url: \"http://a/v1\"}\n",
 	  "2:12: error: models.m.url: 'http://a/v1': not the address of a server; try: http://127.0.0.1:8080, without a path" },
@@ -465,6 +465,41 @@ static const struct bad bad_files[] = {
 	  "1:36: error: api_keys[0].role: 'root' is no choice here; try: one of use, admin" },
 };
 
+/* What is only not built yet is told behind what is wrong, and keeps none of it back. */
+static void mistakes_come_before_what_is_not_built(void **state)
+{
+	struct buf said = BUF_INIT, text = BUF_INIT;
+	(void)state;
+
+	assert_null(files_load_text("tls: {cert: a, key: b}\n"
+	                            "engines: {pictures: {kind: comfyui, path: /c}}\n"
+	                            "models:\n"
+	                            "  a: {file: a.gguf, normalise: [x], aliases: [b]}\n"
+	                            "  b: {file: b.gguf, on_disconnect: finish, context: {min: 8, max: 4}}\n"
+	                            "  c: {engine: pictures, url: \"https://far\"}\n", &said));
+	assert_string_equal(buf_cstr(&said),
+	                    "c.yaml:5:3: error: 'b' is an alias already, in line 4; try: another name\n"
+	                    "c.yaml:5:53: error: models.b.context: min 8 is more than max 4; try: {min: 4, max: 8}\n"
+	                    "c.yaml:1:1: error: tls: not built yet in this version; try: remove it\n"
+	                    "c.yaml:2:28: error: engines.pictures.kind: comfyui is not built yet in this version; try: "
+	                    "engine: command\n"
+	                    "c.yaml:4:21: error: models.a.normalise: not built yet in this version; try: remove it\n"
+	                    "c.yaml:5:36: error: models.b.on_disconnect: finish is not built yet in this version; try: "
+	                    "cancel\n"
+	                    "c.yaml:6:30: error: models.c.url: https to a server is not built yet in this version; try: "
+	                    "http://HOST:PORT\n");
+	buf_release(&said);
+	said = BUF_INIT;
+	for (int i = 0; i < 40; i++)
+		buf_printf(&text, i ? "  m%d: {file: a.gguf, normalise: [x]}\n" : "models:\n", i);
+	buf_append_str(&text, STR("  x: {file: a.gguf, contxt: 1}\n"));
+	assert_null(files_load_text(buf_cstr(&text), &said));
+	assert_true(str_starts(buf_str(&said), "c.yaml:41:21: error: models.x: unknown key 'contxt'; try: context\n"));
+	assert_non_null(strstr(buf_cstr(&said), "\nc.yaml: and 8 more\n"));
+	buf_release(&text);
+	buf_release(&said);
+}
+
 static void every_bad_file_is_refused_with_place_and_remedy(void **state)
 {
 	size_t wrong = 0;
@@ -523,6 +558,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_bad_file_is_refused_with_place_and_remedy),
+		cmocka_unit_test(mistakes_come_before_what_is_not_built),
 		cmocka_unit_test(no_more_than_32_problems_are_told),
 		cmocka_unit_test(a_secret_is_not_in_the_message),
 	};
