@@ -41,6 +41,9 @@ enum conf_role { CONF_ROLE_USE, CONF_ROLE_ADMIN };
 #define CONF_NEVER INT64_C(-1)  /* durations: `never` */
 #define CONF_BY_POWER INT64_C(-2) /* durations: `auto`, by where the power comes from */
 
+/* A weight, of a model, a key or a request (X-Cotenant-Weight), in thousandths. */
+enum { CONF_WEIGHT_MIN_MILLI = 1, CONF_WEIGHT_MAX_MILLI = 1000000 };
+
 struct conf_strings {
 	char **items;
 	size_t count;

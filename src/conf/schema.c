@@ -219,8 +219,9 @@ static const struct section routes_section = {
 
 static const struct field model_fields[] = {
 	{ "engine", FIELD_STRING, DRAIN, MODEL(engine_name),
-	  .help = "A kind of server (llama-server, command) or a name of `engines`. May be left "
-	          "out where the file ends in .gguf, or where `cmd` is given." },
+	  .help = "A kind of server (llama-server, whisper-server, sd-server, command) or a name of `engines`. May be "
+	          "left out where the file tells it (GGUF: llama-server, .safetensors: sd-server, whisper's .bin: "
+	          "whisper-server), and with `cmd` or `url` (command)." },
 	{ "file", FIELD_PATH, DRAIN, MODEL(file), .help = "The model file." },
 	{ "mmproj", FIELD_PATH, DRAIN, MODEL(mmproj), .help = "The file for images and sound." },
 	{ "draft", FIELD_PATH, DRAIN, MODEL(draft), .help = "A smaller model that drafts." },
@@ -250,8 +251,8 @@ static const struct field model_fields[] = {
 	          "fit), cpu, gpu (all layers), or the name of one." },
 	{ "priority", FIELD_CHOICE, LIVE, FIELD_INHERITED, MODEL(priority), .choices = priorities,
 	  .fallback = "normal", .help = "Whose requests go first." },
-	{ "weight", FIELD_DECIMAL, LIVE, MODEL(weight_milli), .min = 1, .max = 1000000,
-	  .fallback = "1", .help = "How much it counts when something has to go." },
+	{ "weight", FIELD_DECIMAL, LIVE, MODEL(weight_milli), .min = CONF_WEIGHT_MIN_MILLI,
+	  .max = CONF_WEIGHT_MAX_MILLI, .fallback = "1", .help = "How much it counts when something has to go." },
 	{ "pin", FIELD_BOOL, LIVE, MODEL(pin), .fallback = "false", .help = "true: never evicted." },
 	{ "preload", FIELD_BOOL, LIVE, MODEL(preload), .fallback = "false",
 	  .help = "true: loaded at start, and again when room returns." },
@@ -332,8 +333,8 @@ static const struct field key_fields[] = {
 	  .help = "The models it may use. Left out: all." },
 	{ "priority_max", FIELD_CHOICE, LIVE, KEY(priority_max), .choices = priorities,
 	  .fallback = "interactive", .help = "The highest priority its requests may have." },
-	{ "weight_max", FIELD_DECIMAL, LIVE, KEY(weight_max_milli), .min = 1, .max = 1000000,
-	  .fallback = "1", .help = "The highest weight it may ask for." },
+	{ "weight_max", FIELD_DECIMAL, LIVE, KEY(weight_max_milli), .min = CONF_WEIGHT_MIN_MILLI,
+	  .max = CONF_WEIGHT_MAX_MILLI, .fallback = "1", .help = "The highest weight it may ask for." },
 	{ "lease_max", FIELD_PERCENT, LIVE, FIELD_UNBUILT, KEY(lease_max_permille), .max = 1000,
 	  .fallback = "50%", .help = "How much of the memory it may lease." },
 	{ "requests_per_min", FIELD_INT, LIVE, KEY(requests_per_min), .max = INT32_MAX,

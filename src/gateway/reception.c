@@ -12,7 +12,6 @@
 #include "http/url.h"
 
 enum { DEADLINE_MIN_MS = 1000, DEADLINE_MAX_MS = 24 * 3600 * 1000 };
-enum { WEIGHT_MIN_MILLI = 100, WEIGHT_MAX = 1000 };
 
 static void refuse(struct client *client, enum api api, const struct failure *failure)
 {
@@ -175,14 +174,14 @@ static bool read_weight(const struct message *head, struct reception *reception)
 
 	if (!whole.data)
 		return true;
-	if (!str_to_u64(whole, &units) || units > WEIGHT_MAX ||
+	if (!str_to_u64(whole, &units) || units > CONF_WEIGHT_MAX_MILLI / 1000 ||
 	    (fraction.data && (fraction.length > 3 || !str_to_u64(fraction, &thousandths))))
 		return false;
 	for (size_t digits = fraction.length; digits < 3; digits++)
 		thousandths *= 10;
 	uint64_t milli = units * 1000 + thousandths;
 	reception->weight_milli = (uint32_t)milli;
-	return milli >= WEIGHT_MIN_MILLI && milli <= WEIGHT_MAX * 1000;
+	return milli >= CONF_WEIGHT_MIN_MILLI && milli <= CONF_WEIGHT_MAX_MILLI;
 }
 
 /* The model's name where the path or the query holds it. */
@@ -232,7 +231,7 @@ static bool is_acceptable(struct client *client, const struct message *head,
 		            "X-Cotenant-Priority must be interactive, normal, background or batch");
 	else if (!read_weight(head, reception))
 		failure_set(&failure, 400, "bad_weight",
-		            "X-Cotenant-Weight must be a number from 0.1 to 1000, with at most three digits behind the point");
+		            "X-Cotenant-Weight must be a number from 0.001 to 1000, with at most three digits behind the point");
 	else if (is_compressed(head, reception->shape))
 		failure_set(&failure, 415, "unsupported_media_type",
 		            "the body is compressed (Content-Encoding), and the model's name is read in it: send it as it is");

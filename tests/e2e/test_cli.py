@@ -281,6 +281,9 @@ def test_lab_sim_plays_a_machine_of_ones_own(tmp_path):
     assert told["models"]["chat"]["requests"] > 0 and told["mean"]["faults"]["lie"] > 0
     compared = run("lab", "sim", machine, "--hours", "1", "--seeds", "1", "--policy", "all")
     assert compared.returncode == 0 and "clairvoyant" in compared.stdout and "lru" in compared.stdout
+    shown = (ROOT / "doc/simulator.md").read_text().split("$ cotenant lab sim my-machine.yaml ")[1].split("```")[0].splitlines()
+    told = run("lab", "sim", machine, *shown[0].split()).stdout.splitlines()
+    assert len(shown) > 4 and [line for line in shown[1:] if line != "..." and line not in told] == []
 
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("machine: {memory: 8GiB, dsk: 1GB}\nmodels:\n  a: {footprint: 1GiB}\n")

@@ -96,8 +96,8 @@ static const struct {
 	  400, { "bad_deadline" } },
 	{ "bad priority", POST_HEAD("/v1/completions") "X-Cotenant-Priority: high\r\n" BODY("2", "{}"),
 	  400, { "bad_priority", "interactive, normal, background or batch" } },
-	{ "weight of none", POST_HEAD("/v1/completions") "X-Cotenant-Weight: 0.099\r\n" BODY("2", "{}"),
-	  400, { "bad_weight", "from 0.1" } },
+	{ "weight of none", POST_HEAD("/v1/completions") "X-Cotenant-Weight: 0.000\r\n" BODY("2", "{}"),
+	  400, { "bad_weight", "from 0.001 to 1000" } },
 	{ "weight of much", POST_HEAD("/v1/completions") "X-Cotenant-Weight: 1000.001\r\n" BODY("2", "{}"),
 	  400, { "bad_weight" } },
 	{ "weight of nothing", POST_HEAD("/v1/completions") "X-Cotenant-Weight: -1\r\n" BODY("2", "{}"),
@@ -433,10 +433,10 @@ static void test_a_key_may_use_its_models_alone_and_caps_their_priority(void **s
 	hang_up(caller);
 	caller = call_up(&world);
 	say(caller, POST_HEAD("/v1/chat/completions") "X-Api-Key: k\r\nX-Cotenant-Priority: batch\r\n"
-	            "X-Cotenant-Weight: 0.25\r\n" BODY("30", CHAT("chat")));
+	            "X-Cotenant-Weight: 0.001\r\n" BODY("30", CHAT("chat")));
 	TURN_UNTIL(&world, world.requests == 3);
 	assert_int_equal(world.specs[world.waiting_count - 1].priority, PRIORITY_BATCH);
-	assert_int_equal(world.specs[world.waiting_count - 1].weight_milli, 250);
+	assert_int_equal(world.specs[world.waiting_count - 1].weight_milli, 1);
 	hang_up(caller);
 
 	caller = ask(&world, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
