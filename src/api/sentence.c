@@ -115,9 +115,15 @@ void going_text(const struct decision *d, const struct names *names, struct buf 
 		buf_printf(out, ", %s ", sentence_name(names, d->for_model));
 		put_times(d->asked_for, out);
 	}
-	buf_printf(out, "; bringing %s back was expected to cost ", model);
+	buf_printf(out, "; bringing %s back ", model);
+	if (d->load_us > 0) {
+		buf_printf(out, "takes ");
+		sentence_time(out, d->load_us);
+		buf_printf(out, " and ");
+	}
+	buf_printf(out, "was expected to cost ");
 	if (cost_s < 0.05) {
-		buf_printf(out, "next to nothing");
+		buf_printf(out, "next to nothing, so seldom is it asked for");
 		return;
 	}
 	buf_printf(out, "%.1f s of waiting, weighted by class", cost_s);
@@ -176,11 +182,22 @@ static void put_released(const struct decision *d, const char *model, struct buf
 	}
 }
 
+/* What was asked for: by a client, or by a person. */
+static void put_asked(const struct decision *d, const char *model, struct buf *out)
+{
+	static const char *const words[REQUEST_KIND_COUNT] = { "a request for", "a load of", "an unload of", "a stop of" };
+	bool by_command = d->request_kind > REQUEST_INFER && d->request_kind < REQUEST_KIND_COUNT;
+
+	buf_printf(out, "%s %s%s", words[by_command ? d->request_kind : REQUEST_INFER], model,
+	           by_command ? " by command" : "");
+}
+
 static void put_queued(const struct decision *d, const char *model, struct buf *out)
 {
 	const char *what = sentence_waits_for(d->reason);
 
-	buf_printf(out, "a request for %s waits", model);
+	put_asked(d, model, out);
+	buf_printf(out, " waits");
 	if (what)
 		buf_printf(out, " for %s", what);
 	put_queue(d, out);
@@ -189,7 +206,8 @@ static void put_queued(const struct decision *d, const char *model, struct buf *
 
 static void put_refusal(const struct decision *d, const char *verb, const char *model, struct buf *out)
 {
-	buf_printf(out, "%s a request for %s", verb, model);
+	buf_printf(out, "%s ", verb);
+	put_asked(d, model, out);
 	if (d->wait_us > 0) {
 		buf_printf(out, " after ");
 		sentence_time(out, d->wait_us);
@@ -321,7 +339,11 @@ static void put_dispatch(const struct decision *d, const char *model, struct buf
 
 static void put_drain(const struct decision *d, const char *model, const struct names *names, struct buf *out)
 {
-	buf_printf(out, "%s takes no new request, to make room for %s", model, sentence_name(names, d->for_model));
+	buf_printf(out, "%s takes no new request, ", model);
+	if (d->for_model == MODEL_NONE)
+		buf_printf(out, "to be unloaded by command when what runs has ended");
+	else
+		buf_printf(out, "to make room for %s", sentence_name(names, d->for_model));
 	put_queue(d, out);
 	put_numbers(d, out);
 	put_going(d, names, out);

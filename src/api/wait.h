@@ -8,7 +8,8 @@
  * wait - why a request waited, in words with the numbers of the decisions meanwhile:
  *
  *   image held 26.0 GiB until 14:02:11; embed went for it (asked for in the last hour: embed never, chat 40
- *   times; bringing embed back was expected to cost next to nothing); chat loaded in 2.1 s
+ *   times; bringing embed back takes 400 ms and was expected to cost next to nothing, so seldom is it asked for);
+ *   chat loaded in 2.1 s
  *
  * It reads the ring of past decisions: who was told to go for the request's model between its arrival and
  * its start, when their memory was seen to come back, and what the load took.

@@ -33,7 +33,7 @@ static bool put_text(const struct waiting *waiting, const json_t *model, struct 
 	const char *state = json_text(model, "state");
 
 	if (json_is_object(load)) {
-		buf_printf(out, "loading %s ", waiting->model);
+		buf_printf(out, "loading %s%s ", waiting->model, waiting->terminal ? "" : ":");
 		if (waiting->terminal)
 			put_bar(out, json_int(load, "permille"));
 		buf_printf(out, "%s", json_text(load, "text"));

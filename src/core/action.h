@@ -133,7 +133,7 @@ struct decision {
 	int64_t capacity_bytes;
 	int64_t measured_bytes;
 	int64_t wait_us;    /* how long the request, or the release, took so far */
-	int64_t load_us;
+	int64_t load_us;    /* READY, LOAD_FAILED: of this load; EVICT, DRAIN: of the one that brings it back */
 	int64_t idle_us;    /* EVICT: since its last use */
 	uint32_t queued;
 	uint32_t running;
@@ -144,7 +144,7 @@ struct decision {
 	uint32_t cause;       /* LOAD_FAILED, DIED: enum end_cause */
 	uint32_t context_tokens; /* GROW, and the READY that ends it: per conversation, then */
 	uint32_t context_was;    /* GROW, SHRINK: before */
-	uint32_t unused;
+	uint32_t request_kind;   /* QUEUE, REFUSE, CANCEL: enum request_kind, what was asked for */
 };
 
 struct action {

@@ -46,6 +46,7 @@ void regret_tell(const struct arbiter *a, const struct model *model, const struc
 {
 	out->regret_milli = whole(regret_idle(a, model) * 1000);
 	out->prefill_us = whole(prefill_s(a, model) * 1e6);
+	out->load_us = whole(habit_load_s(model) * 1e6);
 	out->asked = habit_asked(a, model);
 	out->asked_for = for_model ? habit_asked(a, for_model) : 0;
 }

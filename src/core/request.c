@@ -117,6 +117,7 @@ static void refuse(struct arbiter *a, struct id id, const struct request_spec *s
 
 	decision.fail = refusal->fail;
 	decision.request = spec->sequence;
+	decision.request_kind = spec->kind;
 	decision.wait_us = waited_us;
 	decision.load_us = refusal->load_us;
 	if (refusal->weighed)
@@ -245,6 +246,7 @@ void request_cancel(struct arbiter *a, struct request *request, enum fail fail)
 	model_refresh(a, model);
 	struct decision decision = decision_about(a, DECISION_CANCEL, REASON_NONE, model);
 	decision.request = request->spec.sequence;
+	decision.request_kind = request->spec.kind;
 	decision.fail = fail;
 	decision_record(a, &decision);
 
@@ -395,9 +397,22 @@ static struct request *take_row(struct arbiter *a, struct id id, const struct re
 	return request;
 }
 
-/* An unload or stop: set it going; it is done when the instance is gone. */
-static void take_down(struct arbiter *a, struct model *model, enum request_kind kind)
+/* It runs something: that ends first. The unload itself is recorded when it has drained. */
+static void drain_by_command(struct arbiter *a, struct model *model, struct instance *instance,
+                             const struct request_spec *spec)
 {
+	struct decision decision = decision_about(a, DECISION_DRAIN, REASON_OPERATOR, model);
+
+	decision.request = spec->sequence;
+	if (instance->running.count)
+		decision_record(a, &decision);
+	instance_drain(a, instance, REASON_OPERATOR, NULL);
+}
+
+/* An unload or stop: set it going; it is done when the instance is gone. */
+static void take_down(struct arbiter *a, struct model *model, const struct request_spec *spec)
+{
+	enum request_kind kind = (enum request_kind)spec->kind;
 	struct instance *instance = model_instance(a, model);
 
 	model->preload = 0;
@@ -414,8 +429,8 @@ static void take_down(struct arbiter *a, struct model *model, enum request_kind 
 		instance_cut(instance, FAIL_CANCELLED);
 		instance_end(a, instance, ACTION_STOP, REASON_OPERATOR);
 	} else {
-		instance_drain(a, instance, REASON_OPERATOR, NULL);
-		return; /* its unload is recorded when it has drained */
+		drain_by_command(a, model, instance, spec);
+		return;
 	}
 	a->counters.unloads++;
 	struct decision decision = decision_about(a, DECISION_UNLOAD, REASON_OPERATOR, model);
@@ -452,7 +467,7 @@ void request_arrived(struct arbiter *a, struct id id, const struct request_spec 
 		habit_arrived(a, model, request);
 	a->arrived = id.index + 1;
 	if (unloads(request))
-		take_down(a, model, (enum request_kind)spec->kind);
+		take_down(a, model, spec);
 	else if (spec->kind == REQUEST_LOAD)
 		model->retry_at = 0; /* who asks for a load by hand has mended what was wrong */
 	model_refresh(a, model);

@@ -107,12 +107,15 @@ static bool announce(struct arbiter *a)
 		return false;
 	struct request *request = request_row(a, a->arrived - 1);
 	a->arrived = 0;
-	if (request->state != REQUEST_WAITING)
+	/* An unload waits for nobody's room: what is ended for it was said when it was taken. */
+	if (request->state != REQUEST_WAITING || request->spec.kind == REQUEST_UNLOAD ||
+	    request->spec.kind == REQUEST_STOP)
 		return true;
 	struct model *model = model_row(a, request->spec.model);
 	struct decision decision =
 		decision_about(a, DECISION_QUEUE, model_reason(a, model), model);
 	decision.request = request->spec.sequence;
+	decision.request_kind = request->spec.kind;
 	decision.pool = model->wait_pool;
 	decision_record(a, &decision);
 	return true;

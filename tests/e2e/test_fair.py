@@ -135,8 +135,8 @@ def test_why_tells_who_held_the_room_and_what_it_cost(start):
         chat(daemon, "a")
     answer = chat(daemon, "b")
     told = daemon.get("/api/v1/why/" + answer.headers["X-Cotenant-Request-Id"])["text"]
-    assert re.search(r"waited .*: a went for it \(asked for in the last hour: a 3 times, b once; bringing a back was "
-                     r"expected to cost [^)]*\); a held 3\d\d MiB until \d\d:\d\d:\d\d; b loaded in ", told), told
+    assert re.search(r"waited .*: a went for it \(asked for in the last hour: a 3 times, b once; bringing a back takes "
+                     r"[^)]* and was expected to cost [^)]*\); a held 3\d\d MiB until \d\d:\d\d:\d\d; b loaded in ", told), told
     row = decisions(daemon, "evict")[0]
     assert row["asked"] == 3 and row["asked_for"] == 1 and row["regret"] > 0
     plan = daemon.get("/api/v1/plan?model=a")

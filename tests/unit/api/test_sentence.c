@@ -43,18 +43,19 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 static void what_was_weighed_stands_behind_the_numbers(void **state)
 {
 	struct decision decision = { .kind = DECISION_EVICT, .reason = REASON_ROOM, .model = SMALL, .for_model = CHAT,
-		                     .measured_bytes = 4 * GIB, .regret_milli = 24050, .prefill_us = 6200000, .asked = 2,
+		                     .measured_bytes = 4 * GIB, .regret_milli = 24050, .prefill_us = 6200000,
+		                     .load_us = 7800000, .asked = 2,
 		                     .asked_for = 1, .need_bytes = 3 * GIB, .room_bytes = GIB };
 
 	(void)state;
 	assert_says(&decision, "evicted small (4.00 GiB) to make room for chat: needs 3.00 GiB, 1.00 GiB free; asked for in "
-	                       "the last hour: small twice, chat once; bringing small back was expected to cost 24.1 s of "
-	                       "waiting, weighted by class (6.2 s to read its conversations again)");
+	                       "the last hour: small twice, chat once; bringing small back takes 7.8 s and was expected to "
+	                       "cost 24.1 s of waiting, weighted by class (6.2 s to read its conversations again)");
 	decision = (struct decision){ .kind = DECISION_DRAIN, .model = SMALL, .for_model = CHAT, .running = 1,
-		                      .asked_for = 7 };
+		                      .load_us = 4 * S, .asked_for = 7 };
 	assert_says(&decision, "small takes no new request, to make room for chat (1 running, 0 waiting); asked for in the "
-	                       "last hour: small never, chat 7 times; bringing small back was expected to cost next to "
-	                       "nothing");
+	                       "last hour: small never, chat 7 times; bringing small back takes 4.0 s and was expected "
+	                       "to cost next to nothing, so seldom is it asked for");
 }
 
 static void each_kind_is_one_sentence(void **state)
@@ -81,6 +82,12 @@ static void each_kind_is_one_sentence(void **state)
 		  "a request goes to chat after waiting 2.0 s (1 running, 2 waiting)" },
 		{ { .kind = DECISION_QUEUE, .reason = REASON_LOADING, .queued = 1 },
 		  "a request for chat waits for a load in flight (0 running, 1 waiting)" },
+		{ { .kind = DECISION_QUEUE, .reason = REASON_LOADING, .queued = 1, .request_kind = REQUEST_LOAD },
+		  "a load of chat by command waits for a load in flight (0 running, 1 waiting)" },
+		{ { .kind = DECISION_DRAIN, .reason = REASON_OPERATOR, .for_model = MODEL_NONE, .running = 1 },
+		  "chat takes no new request, to be unloaded by command when what runs has ended (1 running, 0 waiting)" },
+		{ { .kind = DECISION_REFUSE, .fail = FAIL_WISH_REFUSED, .request_kind = REQUEST_UNLOAD },
+		  "refused an unload of chat by command, it is busy or pinned" },
 		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB,
 		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_LIMIT },
 		  "refused a request for chat, it can never fit on this machine: needs at least 40.0 GiB, "

@@ -32,24 +32,37 @@ static void operators_unload_stop_and_load(void **state)
 	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
 	rig_load(&rig, 0);
 	rig_expect(&rig, "spawn a, done 2");
+	/* Nobody's request waits for it: what is said is what was ended. */
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_expect(&rig, "stop a");
+	assert_int_equal(rig.last.kind, DECISION_UNLOAD);
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "done 3");
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_LOAD });
+	assert_int_equal(rig.last.kind, DECISION_QUEUE);
+	assert_int_equal(rig.last.request_kind, REQUEST_LOAD);
+	rig_load(&rig, 0);
+	rig_expect(&rig, "spawn a, done 4");
 	rig_ask(&rig, 0);
 	/* An unload drains ... */
 	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
-	rig_expect(&rig, "dispatch 3 a");
-	rig_finish(&rig, 3);
+	rig_expect(&rig, "dispatch 5 a");
+	assert_int_equal(rig.last.kind, DECISION_DRAIN);
+	assert_int_equal(rig.last.reason, REASON_OPERATOR);
+	rig_finish(&rig, 5);
 	rig_expect(&rig, "stop a");
 	rig_gone(&rig, 0);
-	rig_expect(&rig, "done 4");
+	rig_expect(&rig, "done 6");
 	/* ... and a stop does not. */
 	rig_ask(&rig, 0);
 	rig_load(&rig, 0);
 	rig_ask(&rig, 0);
-	rig_expect(&rig, "spawn a, dispatch 5 a");
+	rig_expect(&rig, "spawn a, dispatch 7 a");
 	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_STOP });
-	rig_expect(&rig, "stop a, reject 6 cancelled, cancel 5 cancelled");
-	rig_finish(&rig, 5);
+	rig_expect(&rig, "stop a, reject 8 cancelled, cancel 7 cancelled");
+	rig_finish(&rig, 7);
 	rig_gone(&rig, 0);
-	rig_expect(&rig, "done 7");
+	rig_expect(&rig, "done 9");
 	rig_close(&rig);
 }
 
