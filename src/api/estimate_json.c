@@ -70,6 +70,15 @@ void estimate_tell_experts(struct buf *text, const struct estimate *e, double by
 		           1000 * (double)e->experts.missed_bytes / bytes_per_s);
 }
 
+void estimate_add_checkpoints(json_t *json, const struct estimate *e)
+{
+	json_object_set_new(json, "checkpoints",
+	                    json_pack("{s:I, s:I, s:I, s:I}", "most", (json_int_t)e->set_aside_most, "state_bytes",
+	                              (json_int_t)e->set_aside.state_bytes, "token_bytes",
+	                              (json_int_t)e->set_aside.token_bytes, "tokens_most",
+	                              (json_int_t)e->set_aside.tokens_most));
+}
+
 json_t *estimate_json(const struct estimate *e)
 {
 	json_t *host = footprint_json(&e->host), *json = json_object();
@@ -97,6 +106,7 @@ json_t *estimate_json(const struct estimate *e)
 	json_object_set_new(json, "confidence", json_real(e->confidence));
 	json_object_set_new(json, "source", json_string(estimate_source_name(e->source)));
 	json_object_set_new(json, "ubatch", json_integer(e->ubatch));
+	estimate_add_checkpoints(json, e);
 	estimate_add_placing(json, e);
 	json_object_set_new(json, "flags", flags_json(e->flags));
 	return json;

@@ -9,6 +9,9 @@
 /* estimate_json - a footprint as `cotenant estimate --json` and `show` give it. A new reference. */
 json_t *estimate_json(const struct estimate *estimate);
 
+/* "checkpoints": what the server sets aside of a conversation (estimate.h), and how many of them a slot. */
+void estimate_add_checkpoints(json_t *json, const struct estimate *estimate);
+
 /* What of base lies where ("by_pool"), and "gpu_layers": chosen so that they fit; null where they were not. */
 void estimate_add_placing(json_t *json, const struct estimate *estimate);
 

@@ -181,6 +181,7 @@ static json_t *launched_json(const struct estimate *e)
 	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "source", estimate_source_name(e->source), "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
 	                 (json_int_t)e->steady_bytes, "peak_bytes", (json_int_t)e->peak_bytes, "upper_bytes",
 	                 (json_int_t)e->upper_bytes, "sigma_bytes", (json_int_t)e->sigma_bytes);
+	estimate_add_checkpoints(json, e);
 	estimate_add_placing(json, e);
 	return json;
 }

@@ -201,7 +201,9 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t percent = facts->family_known && facts->sizes_known && !facts->inconsistent
 	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
 
-	int64_t checkpoint = checkpoint_bytes(facts, cells, params);
+	set_aside_of(facts, cells, params, &out->set_aside);
+	int64_t checkpoint = set_aside_bytes(&out->set_aside);
+	out->set_aside_most = checkpoint > 0 ? params->checkpoints : 0;
 	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
 	int64_t of_all = bounded_product(cells->sequences, kept);
 

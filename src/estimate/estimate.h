@@ -86,6 +86,14 @@ struct footprint {
 	int64_t total_bytes;
 };
 
+/*
+ * A checkpoint: what the server sets aside of a conversation to go back to. Recurrent state does not grow; of the
+ * layers with a window it has the tokens that there are, at most the window.
+ */
+struct set_aside {
+	int64_t state_bytes, token_bytes, tokens_most;
+};
+
 enum estimate_source { ESTIMATE_FORMULA, ESTIMATE_ENGINE, ESTIMATE_MEMO, ESTIMATE_LEARNED, ESTIMATE_DECLARED };
 
 /* What a picture takes while it is made: the larger of a step's buffer and the decoder's. All 0: not known. */
@@ -117,6 +125,8 @@ struct estimate {
 		int64_t mapped_bytes;   /* where the launch maps them: what of the file is in use, experts and the rest */
 	} experts;
 	int64_t kv_bytes_per_token; /* one conversation, linear part */
+	struct set_aside set_aside; /* of a model that cannot go back by itself */
+	int64_t set_aside_most;     /* so many of them a slot; counted with the request as full ones */
 	int64_t base_bytes;       /* loaded and idle, both pools */
 	int64_t per_request_bytes; /* added by one running request at full context */
 	int64_t steady_bytes;     /* base + slots x per_request */

@@ -50,9 +50,11 @@ int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cell
                        const struct estimate_params *params, uint32_t layer);
 int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
                               uint32_t layer);
-/* What the server sets aside to go back to: one conversation's recurrent state and windows; 0 = it need not. */
-int64_t checkpoint_bytes(const struct model_facts *facts, const struct cells *cells,
-                         const struct estimate_params *params);
+/* What the server sets aside to go back to: one conversation's recurrent state and windows; all 0 = it need not. */
+void set_aside_of(const struct model_facts *facts, const struct cells *cells, const struct estimate_params *params,
+                  struct set_aside *out);
+/* With the whole window. */
+int64_t set_aside_bytes(const struct set_aside *aside);
 /* Growth of one conversation by a token, in the layers that keep every token. */
 int64_t kv_token_bytes(const struct model_facts *facts, const struct cells *cells,
                        const struct estimate_params *params);

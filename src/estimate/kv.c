@@ -187,18 +187,24 @@ int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cell
 }
 
 /* server_context's checkpoints: what llama_state_seq_get_data() gives of the layers that forget. */
-int64_t checkpoint_bytes(const struct model_facts *facts, const struct cells *cells,
-                         const struct estimate_params *params)
+void set_aside_of(const struct model_facts *facts, const struct cells *cells, const struct estimate_params *params,
+                  struct set_aside *out)
 {
 	bool untold = facts->window_untold > 0;
-	int64_t seen = smaller(larger(untold ? facts->window_untold : facts->window, 0), cells->full), sum = 0;
+	int64_t seen = smaller(larger(untold ? facts->window_untold : facts->window, 0), cells->full);
 
-	if (!facts->sizes_known || params->swa_full)
-		seen = 0;
+	*out = (struct set_aside){ .tokens_most = facts->sizes_known && !params->swa_full ? seen : 0 };
 	for (uint32_t i = 0; facts->sizes_known && i < facts->cached_layers; i++) {
-		sum = bounded_sum(sum, recurrent_layer_bytes(facts, cells, i) / cells->states);
-		if ((facts->windowed[i] || untold) && has_cache(facts, i))
-			sum = bounded_sum(sum, bounded_product(seen, cell_bytes(facts, cells, params, i)));
+		out->state_bytes = bounded_sum(out->state_bytes,
+		                               recurrent_layer_bytes(facts, cells, i) / cells->states);
+		if ((facts->windowed[i] || untold) && has_cache(facts, i) && out->tokens_most > 0)
+			out->token_bytes = bounded_sum(out->token_bytes, cell_bytes(facts, cells, params, i));
 	}
-	return sum;
+	if (out->token_bytes == 0)
+		out->tokens_most = 0;
+}
+
+int64_t set_aside_bytes(const struct set_aside *aside)
+{
+	return bounded_sum(aside->state_bytes, bounded_product(aside->tokens_most, aside->token_bytes));
 }
