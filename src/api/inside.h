@@ -86,6 +86,8 @@ json_t *api_request_json(struct api *api, const struct call *call, uint64_t sequ
 void api_no_request(struct call *call, const char *id);
 /* The largest context that could be granted now: as launched; where KV follows use, as far as there is room. */
 int64_t api_context_now(const struct api *api, const struct model_view *model, uint32_t index);
+/* Where what it is reckoned with comes from: "formula", "engine", "memo", "learned", "declared"; "none". */
+const char *api_estimate_source(const struct api *api, const struct model_view *model, uint32_t index);
 /* "; its KV follows use: ..." or why it does not; nothing where there is no such cache. */
 void api_replaced_text(const struct api *api, uint32_t index, struct buf *out); /* "; ...", or nothing */
 void api_kv_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out);

@@ -17,8 +17,7 @@ static int64_t steady_bytes(const struct model_view *model)
 	return model->base_bytes + (int64_t)spec->slots * amount_total(&spec->per_request);
 }
 
-/* Where that number comes from. */
-static const char *estimate_origin(const struct api *api, const struct model_view *model, uint32_t index)
+const char *api_estimate_source(const struct api *api, const struct model_view *model, uint32_t index)
 {
 	const struct conf_model *conf = api_conf_model(api, index);
 	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
@@ -40,20 +39,22 @@ static int64_t formula_bytes(const struct api *api, uint32_t index)
 	return estimate->formula_bytes ? estimate->formula_bytes : estimate->base_bytes;
 }
 
-/* Without a plan: whether a load would be admitted, by the numbers alone. */
-static enum fits rough_fit(const struct api *api, const struct model_view *model)
+/* Without a plan: whether a load would be admitted, by the numbers alone; ever, as it would be refused. */
+static enum fits rough_fit(const struct api *api, const struct model_view *model, uint32_t index)
 {
 	const struct arbiter *arbiter = api->host.arbiter(api->host.ctx);
+	struct decision never;
 	struct pool_view pool;
 
 	if (!id_is_none(model->instance) || arbiter_pools(arbiter) == 0)
 		return FITS_NOW;
+	if (arbiter_never(arbiter, index, &never))
+		return FITS_NEVER;
 	const struct topology *topology = api->host.topology(api->host.ctx);
 	arbiter_pool(arbiter, topology ? topology_default_pool(topology) : 0, &pool);
 	if (model->load_peak_bytes <= pool.free_bytes)
 		return FITS_NOW;
-	return amount_total(&model->spec->lower) <= pool.free_bytes + pool.held_bytes ? FITS_AFTER_EVICTION
-	                                                                              : FITS_NEVER;
+	return FITS_AFTER_EVICTION;
 }
 
 /* Where there are several pools: how much of each. */
@@ -261,13 +262,14 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	                                              : json_null());
 	json_object_set_new(json, "progress", json_real(model->permille / 1000.0));
 	json_object_set_new(json, "load", load_json(api, model));
-	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model))));
+	json_object_set_new(json, "fits", json_string(fits_name(rough_fit(api, model, index))));
 	json_object_set_new(json, "fault", fault_json(api, index));
 	json_object_set_new(json, "replaced", *replaced(api, index) ? json_string(replaced(api, index)) : json_null());
 	json_object_set_new(json, "claim_bytes", json_integer(model->claim_bytes));
 	json_object_set_new(json, "measured_peak_bytes", json_integer(model->peak_bytes));
-	json_object_set_new(json, "estimate_source", json_string(estimate_origin(api, model, index)));
+	json_object_set_new(json, "estimate_source", json_string(api_estimate_source(api, model, index)));
 	json_object_set_new(json, "base_bytes", json_integer(model->base_bytes));
+	json_object_set_new(json, "lower_bytes", json_integer(model->lower_bytes));
 	int64_t formula = formula_bytes(api, index);
 	json_object_set_new(json, "formula_base_bytes", formula ? json_integer(formula) : json_null());
 	json_object_set_new(json, "per_request_bytes", json_integer(amount_total(&spec->per_request)));
@@ -327,7 +329,7 @@ static json_t *configuration_json(const struct conf_model *m)
 /* Where something else is reckoned with than its file says: both, and why. */
 static void estimate_text(const struct api *api, const struct model_view *model, uint32_t index, struct buf *out)
 {
-	const char *origin = estimate_origin(api, model, index);
+	const char *origin = api_estimate_source(api, model, index);
 	int64_t formula = formula_bytes(api, index);
 	char reckoned[UNITS_TEXT], said[UNITS_TEXT];
 

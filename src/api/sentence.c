@@ -46,7 +46,7 @@ static void put_numbers(const struct decision *d, struct buf *out)
 		return;
 	buf_printf(out, never ? ": needs at least " : ": needs ");
 	sentence_size(out, d->need_bytes);
-	buf_printf(out, never ? ", at most " : ", ");
+	buf_printf(out, never ? "%s, at most " : "%s, ", never && d->measured_bytes > 0 ? " as measured" : "");
 	/* A load that took more than it should has left less than nothing. */
 	sentence_size(out, d->room_bytes > 0 ? d->room_bytes : 0);
 	buf_printf(out, never ? " can be free" : " free");
@@ -59,6 +59,14 @@ static void put_numbers(const struct decision *d, struct buf *out)
 		buf_printf(out, " %s", binds);
 	else if (capped && d->capacity_bytes > 0 && whole)
 		buf_printf(out, " allowed");
+	if (never)
+		buf_printf(out, "; %s", fail_never_remedy(d->reason));
+}
+
+void never_text(const struct decision *d, struct buf *out)
+{
+	buf_printf(out, "%s", fail_facts(FAIL_NEVER_FITS)->cause);
+	put_numbers(d, out);
 }
 
 static void put_because(const struct decision *d, struct buf *out)

@@ -27,6 +27,9 @@ void decision_text(const struct decision *decision, const struct names *names, s
  */
 void going_text(const struct decision *decision, const struct names *names, struct buf *out);
 
+/* Of arbiter_never(), of "it": "it can never fit on this machine: needs at least ..., at most ... can be free; ..." */
+void never_text(const struct decision *never, struct buf *out);
+
 /* What a model is doing now and what it waits for: "chat is loading since 3.1 s (40 %), 2 wait for it". */
 void model_text(const struct model_view *model, int64_t now_us, struct buf *out);
 

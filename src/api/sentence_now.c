@@ -113,12 +113,15 @@ static void put_plan_numbers(const struct plan *plan, struct buf *out)
 
 	buf_printf(out, never ? ": needs at least " : ": needs ");
 	sentence_size(out, asked ? plan->asked_bytes : plan->peak_bytes);
+	buf_printf(out, "%s", never && plan->measured ? " as measured" : "");
 	buf_printf(out, never ? ", at most " : asked ? ", " : " at the peak of its load, ");
 	sentence_size(out, asked ? plan->room_bytes : plan->free_bytes);
 	buf_printf(out, never ? " can be free" : " free");
 	const char *binds = sentence_binds(plan->reason);
 	if (binds)
 		buf_printf(out, " %s", binds);
+	if (never)
+		buf_printf(out, "; %s", fail_never_remedy(plan->reason));
 }
 
 void plan_text(const struct plan *plan, const char *model, const struct names *names, struct buf *out)

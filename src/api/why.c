@@ -42,8 +42,9 @@ static double load_speed(const struct model_view *model, const struct estimate *
 }
 
 static json_t *plan_json(const struct api *api, const struct call *call, const struct plan *plan,
-                         const struct model_view *model, const struct estimate *estimate)
+                         const struct model_view *model, uint32_t index)
 {
+	const struct estimate *estimate = api->host.estimate(api->host.ctx, index);
 	const char *name = model->spec->name;
 	struct seen seen = { api, call };
 	struct names names = api_names_for(&seen);
@@ -71,6 +72,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	json_object_set_new(json, "need_bytes", json_integer(plan->need_bytes));
 	json_object_set_new(json, "peak_bytes", json_integer(plan->peak_bytes));
 	json_object_set_new(json, "free_bytes", json_integer(plan->free_bytes));
+	json_object_set_new(json, "estimate_source", json_string(api_estimate_source(api, model, index)));
+	json_object_set_new(json, "loads_measured", json_integer(model->observed));
 	json_object_set_new(json, "ubatch", json_integer(estimate ? estimate->ubatch : 0));
 	if (estimate)
 		estimate_add_placing(json, estimate);
@@ -81,7 +84,8 @@ static json_t *plan_json(const struct api *api, const struct call *call, const s
 	json_object_set_new(json, "room_bytes", json_integer(plan->room_bytes));
 	json_object_set_new(json, "loaded", json_boolean(plan->loaded));
 	json_object_set_new(json, "evict", evict);
-	json_object_set_new(json, "wait_estimate_ms", json_integer(plan->wait_estimate_us / US_PER_MS));
+	json_object_set_new(json, "wait_estimate_ms",
+	                    plan->fits == FITS_NEVER ? json_null() : json_integer(plan->wait_estimate_us / US_PER_MS));
 	json_object_set_new(json, "reason", json_lossy(buf_str(&text)));
 	json_object_set_new(json, "binds", plan->reason ? json_string(reason_name(plan->reason))
 	                                                : json_null());
@@ -120,8 +124,7 @@ void handle_plan(struct api *api, struct call *call, const char *name)
 		api_no_model(api, call, wanted);
 		return;
 	}
-	json_t *json = plan_json(api, call, &plan, &model,
-	                         api->host.estimate(api->host.ctx, index));
+	json_t *json = plan_json(api, call, &plan, &model, index);
 	json_object_set_new(json, "state", json_string(model_state_name(model.state)));
 	json_object_set_new(json, "fault", fault_json(api, index));
 	api_reply(call, 200, json);
@@ -180,11 +183,16 @@ void handle_decisions(struct api *api, struct call *call, const char *name)
 static void why_model(struct api *api, struct call *call, uint32_t index, const struct model_view *model)
 {
 	struct buf text = BUF_INIT;
+	struct decision never;
 	struct api_now now;
 	char error[512] = "";
 
 	api->host.now(api->host.ctx, &now);
 	model_text(model, now.now_us, &text);
+	if (arbiter_never(api->host.arbiter(api->host.ctx), index, &never)) {
+		buf_printf(&text, "; ");
+		never_text(&never, &text);
+	}
 	api_kv_text(api, model, index, &text);
 	api_replaced_text(api, index, &text);
 	api->host.explain(api->host.ctx, index, FAIL_LOAD_FAILED, error, sizeof(error));

@@ -8,6 +8,45 @@
 
 /* ---- plan ---- */
 
+/* What the number of bytes stands on. */
+static void put_source(const json_t *plan)
+{
+	const char *source = json_text(plan, "estimate_source");
+	long long loads = (long long)json_int(plan, "loads_measured");
+
+	if (strcmp(source, "formula") == 0)
+		printf(", by its file's header");
+	else if (strcmp(source, "engine") == 0)
+		printf(", by its engine's own word");
+	else if (strcmp(source, "memo") == 0)
+		printf(", as the same launch took before");
+	else if (strcmp(source, "declared") == 0)
+		printf(", as declared");
+	else if (strcmp(source, "learned") == 0 && loads)
+		printf(", learned over %lld load%s", loads, loads == 1 ? "" : "s");
+	else if (strcmp(source, "learned") == 0)
+		printf(", learned from loads like it");
+}
+
+/* What can never be loaded takes no time to be ready. */
+static void print_load(const json_t *plan)
+{
+	char text[UNITS_TEXT];
+	bool known = strcmp(json_text(plan, "estimate_source"), "none") != 0;
+
+	if (known) {
+		printf("  takes %s%s", units_size(text, json_int(plan, "need_bytes")),
+		       json_yes(plan, "loaded") ? "" : " once loaded");
+		put_source(plan);
+		putchar('\n');
+	} else {
+		printf("  nobody knows what it takes: it is loaded alone once, and measured\n");
+	}
+	if (json_int(plan, "wait_estimate_ms"))
+		printf("  ready in about %s\n",
+		       units_duration(text, json_int(plan, "wait_estimate_ms") * US_PER_MS));
+}
+
 static void print_plan(const json_t *plan)
 {
 	char text[UNITS_TEXT];
@@ -23,16 +62,13 @@ static void print_plan(const json_t *plan)
 	}
 	cli_put(json_text(plan, "reason"));
 	putchar('\n');
-	printf("  takes %s%s\n", units_size(text, json_int(plan, "need_bytes")),
-	       json_yes(plan, "loaded") ? "" : " once loaded");
 	json_array_foreach(json_object_get(plan, "evict"), i, victim) {
 		printf("  would go: ");
 		cli_put(json_text(victim, "model"));
 		printf(", gives %s\n", units_size(text, json_int(victim, "bytes")));
 	}
-	if (json_int(plan, "wait_estimate_ms"))
-		printf("  ready in about %s\n",
-		       units_duration(text, json_int(plan, "wait_estimate_ms") * US_PER_MS));
+	if (strcmp(json_text(plan, "fits"), "never") != 0)
+		print_load(plan);
 }
 
 static int run_plan(const struct cli_args *args)
@@ -59,7 +95,8 @@ const struct cli_verb verb_plan = {
 	.operands = "MODEL",
 	.summary = "would it fit, what would go, and why; loads nothing",
 	.help = "Decides as a load of the model would be decided now, on a copy, and says what would\n"
-	        "happen: whether it fits, which models would go for it, how long it would take. Nothing\n"
+	        "happen: whether it fits, which models would go for it, how long it would take, and what the\n"
+	        "size stands on (its file's header, its engine's own word, loads that were measured). Nothing\n"
 	        "is loaded. Exit code 4: it does not fit. `cotenant estimate FILE` tells what a file that\n"
 	        "is not configured would take.\n\n"
 	        "Examples:\n"

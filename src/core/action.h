@@ -131,7 +131,7 @@ struct decision {
 	int64_t held_bytes; /* claims of all instances */
 	int64_t foreign_bytes;
 	int64_t capacity_bytes;
-	int64_t measured_bytes;
+	int64_t measured_bytes; /* of the instance; REFUSE of what never fits: need_bytes was measured, 0 = estimated */
 	int64_t wait_us;    /* how long the request, or the release, took so far */
 	int64_t load_us;    /* READY, LOAD_FAILED: of this load; EVICT, DRAIN: of the one that brings it back */
 	int64_t idle_us;    /* EVICT: since its last use */

@@ -126,6 +126,7 @@ struct model_view {
 	struct amount claim;
 	struct amount measured;
 	int64_t base_bytes;      /* what it is expected to take loaded and idle: as learned, else as estimated */
+	int64_t lower_bytes;     /* it takes at least that: what "never fits" is judged by */
 	int64_t load_peak_bytes; /* what a load would claim now */
 	uint32_t observed;       /* loads that were measured: 0 = the expectation is the estimate's */
 	int64_t last_used_at_us; /* 0 = never */
@@ -171,6 +172,9 @@ struct arbiter_counters {
 uint32_t arbiter_models(const struct arbiter *arbiter); /* rows ever used: indices below it may be absent */
 bool arbiter_model(const struct arbiter *arbiter, uint32_t model, struct model_view *out); /* false: absent */
 
+/* It is not loaded and can never be, as things are configured: as it would be refused, with the numbers. False: it can. */
+bool arbiter_never(const struct arbiter *arbiter, uint32_t model, struct decision *out);
+
 /* Of a model what each sample asks for: a part of its view that costs next to nothing. */
 struct model_hold {
 	enum model_state state;
@@ -215,6 +219,7 @@ struct plan {
 	int64_t room_bytes;      /* and what it had for that before anybody went */
 	int64_t wait_estimate_us;
 	bool loaded;             /* it serves already */
+	bool measured;           /* FITS_NEVER: by what it was measured to take, not by an estimate */
 	uint32_t victims;
 	uint32_t victim[PLAN_VICTIMS_MAX];
 	int64_t victim_bytes[PLAN_VICTIMS_MAX];

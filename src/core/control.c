@@ -116,6 +116,8 @@ void control_model(struct arbiter *a, uint32_t index, const struct model_spec *s
 		instance_reclaim(a, instance); /* what its requests take may count otherwise now */
 	model->least = model->hopeless = (struct amount){ 0 };
 	if (!resizes) {
+		/* Whom that kept out for good is measured once more: it may have been wrong. */
+		model->prior.sure = model->learned.sure = (struct amount){ 0 };
 		model->load_failures = model->crashes = model->never_ready = 0;
 		model->retry_at = model->back_at = 0;
 		model->squeezed = 0;

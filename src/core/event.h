@@ -234,6 +234,8 @@ struct learned_row {
 			struct amount base;  /* measured, loaded and idle */
 			struct amount peak;  /* highest measured while loading */
 			struct amount sigma; /* spread of base */
+			struct amount sure;  /* of base, what two samples in a row of its last life agreed on, caches that
+			                      * it may do without left out; zero: none did */
 		};
 		struct {
 			int64_t share_ppb[CROWDS]; /* LEARNED_PACE: speed of one among 2, 3 ... of its speed alone */

@@ -1,6 +1,8 @@
 /* Changed here, doc/errors.md follows: build/tests/unit/core/errors-docs > doc/errors.md */
 #include "core/fail.h"
 
+#include "core/action.h"
+
 static const struct fail_facts table[FAIL_COUNT] = {
 	[FAIL_NONE] = { "none", 500, "internal_error", 0, "the request to ", " ended without a reason",
 		"no reason given",
@@ -67,4 +69,16 @@ static const struct fail_facts table[FAIL_COUNT] = {
 const struct fail_facts *fail_facts(enum fail fail)
 {
 	return &table[(unsigned)fail < FAIL_COUNT ? fail : FAIL_NONE];
+}
+
+const char *fail_never_remedy(unsigned reason)
+{
+	switch (reason) {
+	case REASON_LIMIT:
+		return "raise memory.limit, or have it take less (context, slots, kv_type)";
+	case REASON_VIEW:
+		return "raise that cap, or have it take less (context, slots, kv_type)";
+	default:
+		return "have it take less (context, slots, kv_type), or use a smaller quantisation";
+	}
 }

@@ -57,4 +57,7 @@ struct fail_facts {
 /* Of any number: one that is none of the list reads as FAIL_NONE. */
 const struct fail_facts *fail_facts(enum fail fail);
 
+/* FAIL_NEVER_FITS: what would let it in, by what binds (enum reason). */
+const char *fail_never_remedy(unsigned reason);
+
 #endif

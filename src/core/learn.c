@@ -1,6 +1,7 @@
 #include "core/learn.h"
 
 #include "core/instance.h"
+#include "core/kept.h"
 #include "core/model.h"
 #include "core/pace.h"
 
@@ -79,6 +80,8 @@ static void combine(struct arbiter *a, struct model *model, const struct instanc
 			learn_base(&row.base.bytes[pool][use], &row.sigma.bytes[pool][use],
 			           worked.bytes[pool][use], row.loads == 0);
 	row.peak = amount_max(&row.peak, &instance->load_peak);
+	if (amount_total(&instance->sure) > 0)
+		row.sure = instance->sure;
 	row.load_us = row.loads ? toward(row.load_us, model->last_load_us, 3) : model->last_load_us;
 	row.loads++;
 	row.prefill_ns = (int64_t)(model->habit.prefill_s * 1e9);
@@ -100,17 +103,46 @@ static void learn_load_peak(struct instance *instance)
 	instance->last = instance->own;
 }
 
-/* True where it taught anything. The first stands until there is a second. */
-static bool learn_idle(struct instance *instance, const struct amount *bare)
+/* What its next life takes as well: not what it keeps on the side once it has served. */
+static struct amount without_caches(const struct model *model, const struct instance *instance,
+                                    const struct amount *bare)
 {
-	struct amount sure = instance->idle_samples ? amount_min(bare, &instance->last) : *bare;
-	struct amount before = instance->idle;
+	struct amount rest = *bare, nothing = { 0 };
+
+	if (!instance->served)
+		return rest;
+	rest.bytes[0][USE_HOST] -= model->spec.cache_bytes;
+	for (uint32_t slot = 0; slot < model->spec.slots && !kept_applies(model); slot++)
+		amount_subtract(&rest, &model->spec.per_request);
+	return amount_max(&rest, &nothing);
+}
+
+/* Were two wrong that agreed, two later ones that show clearly less say so. */
+static void learn_sure(const struct model *model, struct instance *instance, const struct amount *bare)
+{
+	struct amount now = without_caches(model, instance, bare), was = without_caches(model, instance, &instance->last);
+	struct amount least = amount_min(&now, &was), most = amount_max(&now, &was);
+	int64_t known = amount_total(&instance->sure);
+
+	if (amount_total(&most) < known - known / 16)
+		instance->sure = most;
+	else
+		instance->sure = amount_max(&instance->sure, &least);
+}
+
+/* True where it taught anything. The first stands until there is a second. */
+static bool learn_idle(const struct model *model, struct instance *instance, const struct amount *bare)
+{
+	struct amount agreed = instance->idle_samples ? amount_min(bare, &instance->last) : *bare;
+	struct amount before = instance->idle, sure_before = instance->sure;
 	bool first = instance->idle_samples == 0;
 
-	instance->idle = instance->idle_samples < 2 ? sure : amount_max(&instance->idle, &sure);
+	if (!first)
+		learn_sure(model, instance, bare);
+	instance->idle = instance->idle_samples < 2 ? agreed : amount_max(&instance->idle, &agreed);
 	instance->idle_samples += instance->idle_samples < 2;
 	instance->last = *bare;
-	return first || !amount_equal(&instance->idle, &before);
+	return first || !amount_equal(&instance->idle, &before) || !amount_equal(&instance->sure, &sure_before);
 }
 
 void learn_sample(struct arbiter *a, struct instance *instance)
@@ -134,7 +166,7 @@ void learn_sample(struct arbiter *a, struct instance *instance)
 	struct amount bare = instance->own, nothing = { 0 };
 	bare.bytes[0][USE_HOST] -= instance->kept.total_bytes;
 	bare = amount_max(&bare, &nothing);
-	if (learn_idle(instance, &bare))
+	if (learn_idle(model, instance, &bare))
 		combine(a, model, instance);
 }
 

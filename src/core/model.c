@@ -140,18 +140,13 @@ struct amount model_sigma(const struct model *model)
 	return sigma;
 }
 
-/* What was measured may hold caches that the next life does without: it lowers the bound, never raises it. */
+/* One sample may be wrong, and may hold caches that the next life does without: alone it lowers the bound only. */
 struct amount model_lower(const struct model *model)
 {
-	struct amount lower = model->spec.lower;
-
 	if (!model->learned.loads)
-		return lower;
-	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
-		for (uint32_t use = 0; use < USE_COUNT; use++)
-			if (model->learned.base.bytes[pool][use] < lower.bytes[pool][use])
-				lower.bytes[pool][use] = model->learned.base.bytes[pool][use];
-	return lower;
+		return model->spec.lower;
+	struct amount lower = amount_min(&model->spec.lower, &model->learned.base);
+	return amount_max(&lower, &model->learned.sure);
 }
 
 bool model_stirs(const struct model *model)

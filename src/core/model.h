@@ -50,6 +50,7 @@ enum reason model_reason(const struct arbiter *a, const struct model *model);
 struct amount model_base(const struct model *model);
 struct amount model_peak(const struct model *model);
 struct amount model_sigma(const struct model *model);
+/* It takes at least that: a part of the estimate until it was measured, then what samples agree on. */
 struct amount model_lower(const struct model *model);
 
 void model_refresh(struct arbiter *a, struct model *model);

@@ -79,7 +79,9 @@ struct want place_want(const struct arbiter *a, struct model *model, struct requ
 	}
 	want.need = footprint_peak(a, model, footprint_expects(model));
 	want.sigma = footprint_sigma(a, model);
-	want.lower = learns && model->habit.samples ? footprint_base(a, model) : model_lower(model);
+	/* What a load that never came to its end was seen to take is known by no idle sample. */
+	bool seen_loading = learns && model->habit.samples && !model->learned.loads;
+	want.lower = seen_loading ? footprint_base(a, model) : model_lower(model);
 	if (kept_applies(model) && head)
 		amount_add(&want.lower, &head->spec.need);
 	want.own_need = want.need;

@@ -37,6 +37,7 @@ static void read_numbers(const struct decision *decision, uint32_t model, struct
 	if (out->asked_bytes > 0 || (!loads && !evicts))
 		return;
 	out->asked_bytes = decision->need_bytes;
+	out->measured = decision->fail == FAIL_NEVER_FITS && decision->measured_bytes > 0;
 	out->room_bytes = decision->room_bytes;
 }
 
@@ -153,6 +154,8 @@ bool arbiter_plan(const struct arbiter *a, uint32_t index, void *scratch, struct
 		if (out->reason == REASON_UNLOADING)
 			out->fits = FITS_AFTER_EVICTION;
 	}
+	if (out->fits == FITS_NEVER)
+		out->wait_estimate_us = 0; /* there is nothing to wait for */
 	out->reason = what_binds(out, &pool);
 	return true;
 }

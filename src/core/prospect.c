@@ -46,6 +46,13 @@ bool prospect_never(const struct arbiter *a, const struct model *model, const st
 	return !out->fits;
 }
 
+int64_t prospect_measured(const struct model *model)
+{
+	int64_t sure = amount_total(&model->learned.sure);
+
+	return sure > amount_total(&model->spec.lower) ? sure : 0;
+}
+
 /*
  * It is loaded, and will it ever have room for this one? As it is measured before its first conversation, it
  * will be whenever it is loaded again; so the next who asks for as much is told so without a load.

@@ -28,6 +28,9 @@
 bool prospect_never(const struct arbiter *a, const struct model *model, const struct amount *need,
                     struct verdict *out);
 
+/* What it was measured to take at least, where that and no estimate is its bound; else 0. */
+int64_t prospect_measured(const struct model *model);
+
 /*
  * The account without those that may go for it; `busy`: once they have drained, too. `outlook` is without those
  * that leave already (outlook_coming).

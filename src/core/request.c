@@ -122,6 +122,8 @@ static void refuse(struct arbiter *a, struct id id, const struct request_spec *s
 	decision.load_us = refusal->load_us;
 	if (refusal->weighed)
 		decision_weighed(a, &decision, &refusal->verdict);
+	if (refusal->fail == FAIL_NEVER_FITS && model)
+		decision.measured_bytes = prospect_measured(model);
 	decision_record(a, &decision);
 	a->counters.rejects[refusal->fail]++;
 

@@ -135,6 +135,7 @@ struct instance {
 	struct amount peak;     /* highest own so far */
 	struct amount load_peak; /* highest own while loading, by two samples in a row */
 	struct amount idle;     /* highest own while ready with nothing running, likewise */
+	struct amount sure;     /* of that, by two samples in a row, without what may be caches; zero: not yet */
 	int64_t filled_tokens;  /* of the context, by a prompt that filled a physical batch; 0 = none did */
 	struct amount last;     /* the last sample of either kind */
 	uint32_t clearing;      /* told to give up its conversations: no request until it has */

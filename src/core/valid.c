@@ -70,7 +70,8 @@ static bool learned_ok(const struct arbiter *a, const struct learned_row *row)
 	return row->loads >= 1 && row->loads < UINT32_MAX && span_ok(row->load_us, 0) &&
 	       span_ok(row->prefill_ns, 0) && span_ok(row->speed_milli, 0) &&
 	       row->caution_milli <= CAUTION_MILLI_MAX &&
-	       amount_ok(a, &row->base) && amount_ok(a, &row->peak) && amount_ok(a, &row->sigma);
+	       amount_ok(a, &row->base) && amount_ok(a, &row->peak) && amount_ok(a, &row->sigma) &&
+	       amount_ok(a, &row->sure);
 }
 
 static bool sample_ok(const struct arbiter *a, const struct event *event)

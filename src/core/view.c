@@ -1,10 +1,12 @@
 /* Reading the arbiter: nothing here changes it, but arbiter_export() takes rows off its list. */
+#include "core/decide.h"
 #include "core/habit.h"
 #include "core/held.h"
 #include "core/instance.h"
 #include "core/ledger.h"
 #include "core/model.h"
 #include "core/pace.h"
+#include "core/prospect.h"
 #include "core/request.h"
 
 uint32_t arbiter_models(const struct arbiter *a)
@@ -81,7 +83,7 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 	if (!model)
 		return false;
 	const struct instance *instance = model_instance(a, model);
-	struct amount base = model_base(model), peak = model_peak(model);
+	struct amount base = model_base(model), peak = model_peak(model), lower = model_lower(model);
 	*out = (struct model_view){
 		.spec = &model->spec,
 		.state = model_state(a, model),
@@ -92,6 +94,7 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 		.slots = model->spec.slots,
 		.context_tokens = model->spec.context_tokens,
 		.base_bytes = amount_total(&base),
+		.lower_bytes = amount_total(&lower),
 		.load_peak_bytes = amount_total(&peak),
 		.observed = model->learned.loads,
 		.last_used_at_us = model->last_used_at ? model->last_used_at + a->asleep_us : 0,
@@ -107,6 +110,21 @@ bool arbiter_model(const struct arbiter *a, uint32_t index, struct model_view *o
 	};
 	if (instance)
 		view_instance(a, instance, out);
+	return true;
+}
+
+bool arbiter_never(const struct arbiter *a, uint32_t index, struct decision *out)
+{
+	const struct model *model = model_known(a, index);
+	struct verdict verdict;
+
+	if (!model || !model->present || model->instance || !a->machine_known || model_outside(model) ||
+	    !prospect_never(a, model, NULL, &verdict))
+		return false;
+	*out = decision_about(a, DECISION_REFUSE, verdict.binds, model);
+	out->fail = FAIL_NEVER_FITS;
+	out->measured_bytes = prospect_measured(model);
+	decision_weighed(a, out, &verdict);
 	return true;
 }
 

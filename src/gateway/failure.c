@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
 
@@ -32,13 +33,17 @@ static void append_numbers(struct failure *failure, size_t at, const struct deci
 	if (decision->need_bytes <= 0)
 		return;
 	snprintf(failure->text + at, sizeof(failure->text) - at,
-	         ": it needs %s%s, %s%s %s%s (capacity %s, %s held by models, %s by others)",
-	         never ? "at least " : "", units_size(need, decision->need_bytes), never ? "at most " : "",
+	         ": it needs %s%s%s, %s%s %s%s (capacity %s, %s held by models, %s by others)",
+	         never ? "at least " : "", units_size(need, decision->need_bytes),
+	         never && decision->measured_bytes > 0 ? " as measured" : "", never ? "at most " : "",
 	         units_size(room, decision->room_bytes > 0 ? decision->room_bytes : 0),
 	         never ? "can be free" : "is free", bound_by(decision->reason),
 	         units_size(capacity, decision->capacity_bytes),
 	         units_size(held, decision->held_bytes),
 	         units_size(foreign, decision->foreign_bytes));
+	size_t end = at + strlen(failure->text + at);
+	if (never)
+		snprintf(failure->text + end, sizeof(failure->text) - end, "; %s", fail_never_remedy(decision->reason));
 }
 
 static size_t text_end(int written, size_t bytes)

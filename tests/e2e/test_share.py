@@ -108,6 +108,29 @@ def test_what_never_fits_is_refused_at_once_with_numbers(start):
     assert len(decisions(daemon, "load")) == 0
 
 
+def test_what_was_measured_too_large_is_refused_for_good_until_there_is_more(start):
+    """Its promise fits, its engine takes more than memory.limit: the next load would be for nothing."""
+    entry = {"a": fake(anon_mib=310, footprint_mib=260)}
+    daemon = start(entry, limit_mib=280)
+    assert chat(daemon, "a").status == 200
+    wait_for("two samples to agree", lambda: models(daemon)["a"]["lower_bytes"] > 280 * MIB)
+    daemon.model("a", "unload")
+    wait_state(daemon, "a", "unloaded")
+    answer = chat(daemon, "a")
+    assert answer.status == 507 and "as measured" in answer.error["message"], answer
+    assert "raise memory.limit" in answer.error["message"]
+    code, said = daemon.command("plan", "a")
+    assert code == 4 and "can never fit" in said and "as measured" in said and "ready in" not in said, said
+    code, said = daemon.command("why", "a")
+    assert code == 0 and "as measured" in said and "raise memory.limit" in said
+    assert models(daemon)["a"]["fits"] == "never"
+    assert len(decisions(daemon, "load")) == 1
+
+    rewrite(daemon, entry, limit_mib=600)
+    assert reload(daemon)[0] == 200
+    assert chat(daemon, "a").status == 200
+
+
 def test_a_full_queue_is_an_answer(start):
     daemon = start({"a": fake(load_ms=1500, queue=4)})
     answers = in_threads([lambda: chat(daemon, "a")] * 16)

@@ -156,7 +156,8 @@ static void memory_adds_up(void **state)
 static void a_plan_names_who_goes_and_loads_nothing(void **state)
 {
 	static const char *const keys[] = { "fits", "need_bytes", "peak_bytes", "free_bytes", "evict",
-		                            "wait_estimate_ms", "reason", NULL };
+		                            "wait_estimate_ms", "reason", "estimate_source", "loads_measured",
+		                            NULL };
 	struct desk *desk = *state;
 
 	load(desk, CHAT, "/api/v1/models/chat/load");
@@ -180,7 +181,11 @@ static void a_plan_names_who_goes_and_loads_nothing(void **state)
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/plan?model=huge", NULL), 200);
 	plan = desk_json(desk);
 	assert_string_equal(text_of(plan, "fits"), "never");
+	assert_true(json_is_null(json_object_get(plan, "wait_estimate_ms"))); /* there is nothing to wait for */
 	json_decref(plan);
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/why/huge", NULL), 200);
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "can never fit on this machine: needs at least 40.0 GiB"));
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "have it take less"));
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/plan", NULL), 400);
 	assert_int_equal(desk_ask(desk, "GET", "/api/v1/plan?model=none", NULL), 404);
 }
@@ -253,6 +258,7 @@ static void what_never_fits_is_507_with_its_numbers(void **state)
 	assert_int_equal(desk_ask(desk, "POST", "/api/v1/models/huge/load", NULL), 507);
 	assert_string_equal(desk->call.code, "never_fits");
 	assert_non_null(strstr(buf_cstr(&desk->call.text), "40.0 GiB"));
+	assert_non_null(strstr(buf_cstr(&desk->call.text), "have it take less"));
 }
 
 static void a_waiting_command_can_be_cancelled_and_ends_with_the_api(void **state)

@@ -91,7 +91,13 @@ static void each_kind_is_one_sentence(void **state)
 		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB,
 		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_LIMIT },
 		  "refused a request for chat, it can never fit on this machine: needs at least 40.0 GiB, "
-		  "at most 6.00 GiB can be free under memory.limit" },
+		  "at most 6.00 GiB can be free under memory.limit; raise memory.limit, or have it take less (context, "
+		  "slots, kv_type)" },
+		{ { .kind = DECISION_REFUSE, .fail = FAIL_NEVER_FITS, .need_bytes = 40 * GIB, .measured_bytes = 40 * GIB,
+		    .room_bytes = 6 * GIB, .capacity_bytes = 8 * GIB, .reason = REASON_CAPACITY },
+		  "refused a request for chat, it can never fit on this machine: needs at least 40.0 GiB as measured, "
+		  "at most 6.00 GiB can be free; have it take less (context, slots, kv_type), or use a smaller "
+		  "quantisation" },
 		{ { .kind = DECISION_CANCEL, .fail = FAIL_CLIENT_GONE, .wait_us = 500000 },
 		  "ended a request for chat after 500 ms, its client left" },
 		{ { .kind = DECISION_LOAD_FAILED, .load_us = 2 * S, .wait_us = 4 * S },

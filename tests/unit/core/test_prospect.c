@@ -236,10 +236,153 @@ static void others_use_that_falls_is_waited_for_longer(void **state)
 	rig_close(&rig);
 }
 
+/* One idle sample, as every second has one. */
+static void idle_at(struct rig *rig, double gib)
+{
+	rig_wait(rig, 1);
+	rig_measure(rig, 0, gib, true, false);
+	rig_sample(rig, gib);
+}
+
+static void unload(struct rig *rig)
+{
+	rig_ask_as(rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_gone(rig, 0);
+	rig_wait(rig, 1);
+	rig->words_length = 0;
+	rig->words[0] = '\0';
+}
+
+/* Its estimate is 6, half of that is sure, and 5 is allowed. */
+static void open_below_limit(struct rig *rig)
+{
+	rig_open_learning(rig, 100);
+	rig->machine.limit_bytes = 5 * GIB;
+	rig_machine(rig);
+	rig_spec(rig, 0, 6)->lower.bytes[0][USE_HOST] = 3 * GIB;
+	rig_model(rig, 0);
+	rig_once(rig, 0);
+	rig_expect(rig, "spawn a, dispatch 1 a");
+}
+
+static enum fits planned(const struct rig *rig, struct plan *plan)
+{
+	void *scratch = calloc(1, arbiter_bytes(&rig->limits));
+
+	assert_true(arbiter_plan(rig->arbiter, 0, scratch, plan));
+	free(scratch);
+	return plan->fits;
+}
+
+static void what_was_measured_is_the_least_that_it_takes(void **state)
+{
+	struct rig rig;
+	struct plan plan;
+	struct decision never;
+	(void)state;
+
+	open_below_limit(&rig);
+	for (int i = 0; i < 4; i++)
+		idle_at(&rig, 5.25);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_NEVER);
+	assert_true(plan.measured);
+	assert_int_equal(plan.reason, REASON_LIMIT);
+	assert_true(plan.asked_bytes == 5 * GIB + GIB / 4 && plan.room_bytes == 5 * GIB);
+	assert_true(plan.wait_estimate_us == 0);
+	assert_true(arbiter_never(rig.arbiter, 0, &never));
+	assert_true(never.need_bytes == 5 * GIB + GIB / 4 && never.measured_bytes == never.need_bytes);
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "reject 3 never_fits");
+	assert_true(rig.reject.decision.need_bytes == 5 * GIB + GIB / 4);
+	assert_true(rig.reject.decision.measured_bytes == 5 * GIB + GIB / 4);
+	assert_int_equal(rig.reject.reason, REASON_LIMIT);
+
+	rig.machine.limit_bytes = 6 * GIB;
+	rig_machine(&rig);
+	assert_false(arbiter_never(rig.arbiter, 0, &never));
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "spawn a");
+	rig_close(&rig);
+}
+
+/* A reload, whatever it changes, has it measured once more. */
+static void what_was_measured_is_measured_once_more_after_a_reload(void **state)
+{
+	struct rig rig;
+	struct plan plan;
+	(void)state;
+
+	open_below_limit(&rig);
+	for (int i = 0; i < 4; i++)
+		idle_at(&rig, 5.25);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_NEVER);
+	rig_model(&rig, 0);
+	assert_int_equal(planned(&rig, &plan), FITS_TIGHT);
+	rig_ask(&rig, 0);
+	rig_expect(&rig, "spawn a");
+	rig_close(&rig);
+}
+
+/* One that nothing confirms, and two that agreed and were wrong. */
+static void samples_that_lie_keep_nobody_out(void **state)
+{
+	struct rig rig;
+	struct plan plan;
+	(void)state;
+
+	open_below_limit(&rig);
+	idle_at(&rig, 30);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_TIGHT);
+	rig_once(&rig, 0);
+	idle_at(&rig, 4);
+	idle_at(&rig, 30);
+	idle_at(&rig, 4);
+	idle_at(&rig, 30);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_TIGHT);
+	rig_once(&rig, 0);
+	idle_at(&rig, 30);
+	idle_at(&rig, 30);
+	idle_at(&rig, 4);
+	idle_at(&rig, 4);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_TIGHT);
+	rig_close(&rig);
+}
+
+/* What a turn leaves on the side is not there when it is loaded again. */
+static void what_it_keeps_on_the_side_is_not_the_least(void **state)
+{
+	struct rig rig;
+	struct plan plan;
+	(void)state;
+
+	rig_open_learning(&rig, 100);
+	rig.machine.limit_bytes = 5 * GIB;
+	rig_machine(&rig);
+	struct model_spec *spec = rig_spec(&rig, 0, 6);
+	spec->lower.bytes[0][USE_HOST] = 3 * GIB;
+	spec->cache_bytes = GIB;
+	rig_model(&rig, 0);
+	rig_once(&rig, 0);
+	for (int i = 0; i < 4; i++)
+		idle_at(&rig, 5.25);
+	unload(&rig);
+	assert_int_equal(planned(&rig, &plan), FITS_TIGHT);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_can_never_fit_is_refused_once_with_numbers),
+		cmocka_unit_test(what_was_measured_is_the_least_that_it_takes),
+		cmocka_unit_test(what_was_measured_is_measured_once_more_after_a_reload),
+		cmocka_unit_test(samples_that_lie_keep_nobody_out),
+		cmocka_unit_test(what_it_keeps_on_the_side_is_not_the_least),
 		cmocka_unit_test(an_upper_bound_alone_never_refuses),
 		cmocka_unit_test(an_upper_bound_refuses_nobody_beside_the_pinned),
 		cmocka_unit_test(a_plan_beside_the_pinned_says_that_it_is_tight),
