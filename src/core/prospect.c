@@ -75,6 +75,15 @@ static bool never_runs(struct arbiter *a, const struct want *want, struct verdic
 	return never;
 }
 
+/* As it was measured: whoever asks, of whatever length. */
+static bool never_at_all(const struct arbiter *a, const struct model *model)
+{
+	const struct amount nothing = { 0 };
+	struct verdict verdict;
+
+	return prospect_measured(model) > 0 && prospect_never(a, model, &nothing, &verdict);
+}
+
 static void refuse_never(struct arbiter *a, const struct want *want, const struct verdict *verdict)
 {
 	const struct refusal refusal = {
@@ -88,7 +97,8 @@ static void refuse_never(struct arbiter *a, const struct want *want, const struc
 
 	request_reject(a, want->head, &refusal);
 	/* Who could serve nobody of those who asked is of no use to anybody. */
-	if (instance && !instance->served && !instance->by_hand && !model->queue.count && !model->preload &&
+	bool of_use = instance && (instance->served || instance->by_hand) && !never_at_all(a, model);
+	if (instance && !of_use && !instance_busy(instance) && !model->queue.count && !model->preload &&
 	    !model_pinned(model))
 		instance_unload(a, instance, ACTION_STOP, verdict->binds);
 }
@@ -178,7 +188,8 @@ bool prospect_refuse(struct arbiter *a, const struct want *want, const struct ou
 		.weighed = true,
 	};
 
-	if ((!want->instance || kept_applies(want->model)) && never_runs(a, want, &refusal.verdict)) {
+	bool weighs_all = !want->instance || kept_applies(want->model) || never_at_all(a, want->model);
+	if (weighs_all && never_runs(a, want, &refusal.verdict)) {
 		refuse_never(a, want, &refusal.verdict);
 		return true;
 	}

@@ -433,7 +433,7 @@ static void tell_models(struct driven *d, const struct scene *scene)
 
 	event.machine.pools = 1;
 	event.machine.pool[0].size_bytes = bytes(scene->physical_gb);
-	event.machine.limit_bytes = INT64_MAX;
+	event.machine.limit_bytes = scene->limit_gb > 0 ? bytes(scene->limit_gb) : INT64_MAX;
 	event.machine.margin_permille = -1;
 	event.machine.policy = POLICY_COTENANT;
 	tell(d, &event);

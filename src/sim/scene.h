@@ -56,6 +56,7 @@ struct scene {
 	char workload[SCENE_NAME_BYTES];
 	uint64_t seed;
 	double physical_gb;
+	double limit_gb; /* memory.limit; 0 = none */
 	double disk_gbps, cached_gbps;
 	double horizon_s, drain_s, tick_s, stall_s;
 	double start_gb, walk_gb, revert, min_gb, max_gb;
