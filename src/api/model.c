@@ -6,15 +6,13 @@
 #include "api/progress.h"
 #include "base/units.h"
 
-/* All requests at once on top of an idle model, as it is expected now. */
-static int64_t steady_bytes(const struct model_view *model)
+/* At most: while it loads, or with all its slots busy and their contexts full. */
+static int64_t full_bytes(const struct model_view *model)
 {
 	const struct model_spec *spec = model->spec;
+	int64_t busy = model->base_bytes + (int64_t)spec->slots * amount_total(&spec->per_request);
 
-	/* Where KV follows use, with what is claimed of it. */
-	if (spec->flags & MODEL_LAZY)
-		return model->base_bytes + model->kv_bytes;
-	return model->base_bytes + (int64_t)spec->slots * amount_total(&spec->per_request);
+	return busy > model->load_peak_bytes ? busy : model->load_peak_bytes;
 }
 
 const char *api_estimate_source(const struct api *api, const struct model_view *model, uint32_t index)
@@ -243,7 +241,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "slots_used", json_integer(model->running));
 	add_kv(api, json, model, index);
 	json_object_set_new(json, "tokens_per_s", speed_json(&api->metrics, index));
-	json_object_set_new(json, "estimate_bytes", json_integer(steady_bytes(model)));
+	json_object_set_new(json, "estimate_bytes", json_integer(model->base_bytes));
 	json_object_set_new(json, "measured_bytes", json_integer(model->measured_bytes));
 	json_object_set_new(json, "experts", experts_json(api, model, index));
 	json_object_set_new(json, "settled", json_boolean(model->settled));
@@ -274,6 +272,7 @@ json_t *api_model_json(const struct api *api, const struct model_view *model, ui
 	json_object_set_new(json, "formula_base_bytes", formula ? json_integer(formula) : json_null());
 	json_object_set_new(json, "per_request_bytes", json_integer(amount_total(&spec->per_request)));
 	json_object_set_new(json, "peak_bytes", json_integer(model->load_peak_bytes));
+	json_object_set_new(json, "full_bytes", json_integer(full_bytes(model)));
 	json_object_set_new(json, "loads", json_integer(model->loads));
 	json_object_set_new(json, "failures", json_integer(model->failures));
 	json_object_set_new(json, "last_load_ms", json_integer(model->last_load_us / US_PER_MS));

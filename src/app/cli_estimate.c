@@ -43,6 +43,8 @@ static const struct cli_option estimate_options[] = {
 
 /* ---- for people ---- */
 
+enum { CONTEXT_USUAL = 4096 };
+
 static void print_line(const char *what, int64_t bytes, const char *why)
 {
 	char size[UNITS_TEXT];
@@ -78,7 +80,23 @@ static void print_parts(const struct estimate *e)
 	buf_release(&out);
 }
 
-static void print_estimate(const char *path, const struct estimate *e)
+/* A launch by cotenant with so large a context. */
+struct told {
+	int64_t context; /* over all slots; 0: the model has none */
+	struct estimate estimate;
+};
+
+static const char *fits_text(const struct machine_room *room, const struct estimate *e)
+{
+	const char *fits = room->known ? machine_fits(room, e) : "";
+
+	return !*fits                        ? ""
+	       : strcmp(fits, "now") == 0   ? ": it fits now"
+	       : strcmp(fits, "never") == 0 ? ": it can never fit here"
+	                                    : ": it fits when others make room";
+}
+
+static void print_head(const char *path, const struct estimate *e)
 {
 	char size[UNITS_TEXT];
 	bool large = e->parameters >= 1000000000;
@@ -93,15 +111,42 @@ static void print_estimate(const char *path, const struct estimate *e)
 	if (e->trained_context > 0)
 		printf(", trained for %lld tokens", (long long)e->trained_context);
 	printf(", file %s\n", units_size(size, e->file_bytes));
-	print_line("loaded and idle", e->base_bytes, "base");
-	print_line("each running request", e->per_request_bytes, "at full context");
-	print_line("all slots busy", e->steady_bytes, "base and every slot's request");
+}
+
+/* One context, full. `at_rest`: the one that "at rest" was said of. */
+static void print_full(const struct told *told, bool at_rest, const struct machine_room *room)
+{
+	const struct estimate *e = &told->estimate;
+	char what[32], why[160], base[UNITS_TEXT];
+	const char *state = told->context == 0                    ? "at work"
+	                    : told->context == e->trained_context ? "its whole context, full"
+	                                                          : "full";
+
+	snprintf(what, sizeof(what), told->context > 0 ? "%lld tokens" : "all slots busy", (long long)told->context);
+	if (at_rest)
+		snprintf(why, sizeof(why), "%s%s", state, fits_text(room, e));
+	else
+		snprintf(why, sizeof(why), "%s; %s at rest%s", state, units_size(base, e->base_bytes), fits_text(room, e));
+	print_line(what, machine_most(e), why);
+}
+
+/* What it takes where it begins, then what it may come to. */
+static void print_told(const struct told *first, const struct told *last, const struct machine_room *room)
+{
+	const struct estimate *e = &last->estimate;
+	char why[96] = "loaded and idle, started by cotenant";
+
+	if (first->context > 0)
+		snprintf(why, sizeof(why), "loaded and idle, started by cotenant for %lld tokens", (long long)first->context);
+	print_line("at rest", first->estimate.base_bytes, why);
+	print_full(first, true, room);
+	if (last != first)
+		print_full(last, false, room);
 	print_line("peak of the load", e->peak_bytes, "what a load claims");
-	print_line("at most (99 %)", e->upper_bytes, "bound of both");
+	print_line("at most (99 %)", e->upper_bytes, "bound of all of these");
 	print_line("uncertainty", e->sigma_bytes, "one standard deviation, which the ledger uses");
-	if (e->cache_limit_bytes)
-		print_line("prompt cache up to", e->cache_limit_bytes, "grows with use");
-	printf("  source %s, confidence %.0f %%", estimate_source_name(e->source), e->confidence * 100);
+	printf("  source %s%s, confidence %.0f %%", estimate_source_name(e->source),
+	       e->source == ESTIMATE_ENGINE ? " (its own word)" : "", e->confidence * 100);
 	if (e->flags[0]) {
 		printf("; ");
 		cli_put(e->flags);
@@ -109,23 +154,30 @@ static void print_estimate(const char *path, const struct estimate *e)
 	putchar('\n');
 }
 
-static void print_launched(const struct estimate *e)
+/* Where it lies, if not all on the host. */
+static void print_placing(const struct estimate *e)
 {
-	char base[UNITS_TEXT], peak[UNITS_TEXT], full[UNITS_TEXT];
+	char device[UNITS_TEXT], host[UNITS_TEXT];
 
-	printf("  started by cotenant    %10s  idle, %s at the load's peak, %s with all contexts full%s\n",
-	       units_size(base, e->base_bytes), units_size(peak, e->peak_bytes),
-	       units_size(full, e->steady_bytes), e->source == ESTIMATE_ENGINE ? " (the engine's own word)" : "");
-	printf("                                     it reads the weights instead of mapping them, keeps no prompt\n"
-	       "                                     cache on the side, and gives malloc huge pages\n");
 	if (e->device.total_bytes > 0)
-		printf("                         %10s  of it on the GPU, %s beside it\n",
-		       units_size(base, e->device.total_bytes), units_size(peak, e->base_bytes - e->device.total_bytes));
+		printf("  %22s %10s  of it on the GPU, %s beside it\n", "", units_size(device, e->device.total_bytes),
+		       units_size(host, e->base_bytes - e->device.total_bytes));
 	if (e->host_layers > 0)
 		printf("                                     %lld of %lld layers are on the GPU, as many as fit there; the CPU\n"
 		       "                                     computes the others (-ngl %lld)\n",
 		       (long long)(e->layers + 1 - e->host_layers), (long long)e->layers + 1,
 		       (long long)(e->layers + 1 - e->host_layers));
+}
+
+static void print_by_itself(const struct estimate *plain)
+{
+	char cache[UNITS_TEXT], why[128] = "idle, started without our flags";
+
+	if (plain->cache_limit_bytes > 0)
+		snprintf(why, sizeof(why), "idle, started without our flags, and a prompt cache of up to %s",
+		         units_size(cache, plain->cache_limit_bytes));
+	print_line("by the engine itself", plain->base_bytes, why);
+	printf("                                     (weights mapped as well, the whole context's cache at once)\n");
 }
 
 /* How far the loads on this machine were from their estimates; nothing where no daemon runs. */
@@ -165,15 +217,12 @@ static int read_machine(const char *root, struct machine_room *out, struct err *
 	return error;
 }
 
-static void print_fit(const struct estimate *e, const struct machine_room *room)
+static void print_free(const struct machine_room *room)
 {
 	char size[UNITS_TEXT];
-	const char *fits = machine_fits(room, e);
 
-	printf("  %s free on the machine: %s\n", units_size(size, room->free_bytes),
-	       strcmp(fits, "now") == 0     ? "it fits now"
-	       : strcmp(fits, "never") == 0 ? "it can never fit"
-	                                    : "it fits when others make room");
+	if (room->known)
+		printf("  %s free on the machine\n", units_size(size, room->free_bytes));
 }
 
 static json_t *launched_json(const struct estimate *e)
@@ -184,6 +233,26 @@ static json_t *launched_json(const struct estimate *e)
 	estimate_add_checkpoints(json, e);
 	estimate_add_placing(json, e);
 	return json;
+}
+
+/* Without --context most conversations are far from the whole one: what it takes for a usual one comes first. */
+static void say_text(const struct cli_args *args, const char *path, const struct estimate_params *params,
+                     const struct machine_room *room, const struct estimate *plain, const struct estimate *launched)
+{
+	struct told last = { params->context > 0 ? params->context : launched->trained_context, *launched };
+	struct told first = { CONTEXT_USUAL, *launched };
+	struct estimate_params usual = *params;
+	struct err err;
+
+	usual.context = CONTEXT_USUAL;
+	bool both = params->context == 0 && launched->trained_context > CONTEXT_USUAL &&
+	            estimate_launched(args, path, &usual, room, &first.estimate, &err) == 0;
+	print_head(path, plain);
+	print_told(both ? &first : &last, &last, room);
+	print_placing(launched);
+	if (launched->base_bytes != plain->base_bytes)
+		print_by_itself(plain);
+	print_free(room);
 }
 
 static int say_file(const struct cli_args *args, const struct estimate_params *params,
@@ -209,11 +278,7 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 			json_object_set_new(json, "table", table_json(args, path, params, room));
 		return json_print(json);
 	}
-	print_estimate(path, &plain);
-	if (launched.base_bytes != plain.base_bytes || launched.source == ESTIMATE_ENGINE)
-		print_launched(&launched);
-	if (room->known)
-		print_fit(&launched, room);
+	say_text(args, path, params, room, &plain, &launched);
 	if (cli_value(args, "explain")->given) {
 		print_parts(&plain);
 		print_experience(args);
@@ -246,9 +311,9 @@ const struct cli_verb verb_estimate = {
 	.operands = "FILE|DIR",
 	.summary = "what a model file will take, from its header; needs no daemon",
 	.help = "Reads the header of a model's file and tells what an engine will take with it: weights, KV\n"
-	        "cache, compute buffers, at rest, at work and at the peak of the load. What is not given is\n"
-	        "what the engine itself would do; started by cotenant it takes what the line of that name\n"
-	        "says. Without --context, a table tells which contexts and KV types fit this machine; of a\n"
+	        "cache, compute buffers: at rest, with a usual context full and with its whole one, as cotenant\n"
+	        "starts it, then what the engine would take by itself, which is what --json has at its top\n"
+	        "(\"launched\" is by cotenant). Without --context, a table tells which contexts and KV types fit this machine; of a\n"
 	        "folder, each model in it. A file that is still being fetched will do. Nothing is loaded.\n\n"
 	        "Examples:\n"
 	        "  cotenant estimate model.gguf\n"

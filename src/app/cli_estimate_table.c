@@ -20,8 +20,7 @@ enum { CONTEXT_FIRST = 2048, CONTEXTS_MOST = 12, FILES_MOST = 4096 };
 static const enum kv_cache_type types[] = { KV_F16, KV_Q8_0, KV_Q4_0 };
 enum { TYPES = sizeof(types) / sizeof(*types) };
 
-/* With every conversation's cache full. */
-static int64_t most_of(const struct estimate *e)
+int64_t machine_most(const struct estimate *e)
 {
 	return e->steady_bytes > e->peak_bytes ? e->steady_bytes : e->peak_bytes;
 }
@@ -32,13 +31,13 @@ const char *machine_fits(const struct machine_room *room, const struct estimate 
 	struct device_share least = { 0 };
 
 	if (device == 0) {
-		if (most_of(e) <= (room->own_memory ? room->host_free_bytes : room->free_bytes))
+		if (machine_most(e) <= (room->own_memory ? room->host_free_bytes : room->free_bytes))
 			return "now";
 		return e->lower_bytes <= (room->own_memory ? room->host_capacity_bytes : room->capacity_bytes)
 		               ? "after-eviction"
 		               : "never";
 	}
-	if (device <= room->free_bytes && most_of(e) - device <= room->host_free_bytes)
+	if (device <= room->free_bytes && machine_most(e) - device <= room->host_free_bytes)
 		return "now";
 	estimate_on_device(e, &least);
 	bool ever = least.lower_bytes <= room->capacity_bytes &&
@@ -105,7 +104,7 @@ void table_print(const struct cli_args *args, const char *path, const struct est
 		table_add(&table, "%lld", (long long)contexts[i]);
 		for (int j = 0; j < columns; j++) {
 			bool known = estimate_cell(args, path, params, room, contexts[i], types[j], &e);
-			table_add(&table, "%s%s", known ? units_size(size, most_of(&e)) : "-",
+			table_add(&table, "%s%s", known ? units_size(size, machine_most(&e)) : "-",
 			          known ? mark_of(room, &e) : "");
 		}
 	}
@@ -133,7 +132,7 @@ json_t *table_json(const struct cli_args *args, const char *path, const struct e
 		json_t *cell = json_pack("{s:I, s:s, s:I, s:I, s:I}", "context", (json_int_t)context, "kv_type",
 		                         estimate_kv_type_name(types[i % columns]), "base_bytes",
 		                         (json_int_t)e.base_bytes, "peak_bytes", (json_int_t)e.peak_bytes, "full_bytes",
-		                         (json_int_t)most_of(&e));
+		                         (json_int_t)machine_most(&e));
 		json_object_set_new(cell, "fits",
 		                    room->known ? json_string(machine_fits(room, &e)) : json_null());
 		json_array_append_new(array, cell);
@@ -186,7 +185,7 @@ static void add_row(struct table *table, const char *name, const struct estimate
 	table_add_size(table, e->file_bytes);
 	table_add_count(table, context);
 	table_add_size(table, e->base_bytes);
-	table_add_size(table, most_of(e));
+	table_add_size(table, machine_most(e));
 	table_add(table, "%s", room->known ? machine_fits(room, e) : "-");
 	table_add(table, "%s", e->flags);
 }

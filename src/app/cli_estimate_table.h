@@ -19,6 +19,8 @@ struct machine_room {
 	int64_t host_free_bytes, host_capacity_bytes;
 };
 
+/* With every conversation's cache full. */
+int64_t machine_most(const struct estimate *estimate);
 /* "now", "after-eviction" or "never". */
 const char *machine_fits(const struct machine_room *room, const struct estimate *estimate);
 

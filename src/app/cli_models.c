@@ -85,10 +85,12 @@ const struct cli_verb verb_ps = {
 	.operands = "",
 	.summary = "models that are loaded, loading or queued",
 	.help = "Lists the models that are loaded, loading or waited for: what each takes as measured,\n"
-	        "what was estimated, how many requests run and wait. ESTIMATE is what is reckoned with; FROM\n"
-	        "tells what it stands on: formula (the file's header), engine (its own word), memo (the same\n"
+	        "what was estimated, how many requests run and wait. ESTIMATE is what it is reckoned with loaded\n"
+	        "and idle, whatever it does now (IDLE in ls, base_bytes in show); what conversations hold is\n"
+	        "beside it. FROM tells what it stands on: formula (the file's header), engine (its own word), memo (the same\n"
 	        "launch, measured in an earlier life), learned (loads, of it or of others) or declared. show has\n"
-	        "the formula's number beside it.\n\n"	        "Examples:\n"
+	        "the formula's number beside it.\n\n"
+	        "Examples:\n"
 	        "  cotenant ps\n"
 	        "  cotenant ps -a --json | jq '.models[] | {name, state}'",
 	.options = ps_options,
@@ -101,7 +103,7 @@ const struct cli_verb verb_ps = {
 
 static int run_ls(const struct cli_args *args)
 {
-	static const char *const columns[] = { "MODEL", "ENGINE",   ">FILE", ">LOADED", ">PEAK", "FITS",
+	static const char *const columns[] = { "MODEL", "ENGINE",   ">FILE", ">IDLE", ">FULL", "FITS",
 		                               "STATE", "PRIORITY", "ALIASES", NULL };
 	struct table table;
 	json_t *root, *model, *alias;
@@ -120,11 +122,8 @@ static int run_ls(const struct cli_args *args)
 		add_name(&table, model);
 		table_add(&table, "%s", json_text(model, "engine"));
 		table_add_size(&table, json_int(model, "file_bytes"));
-		int64_t base = json_int(model, "base_bytes"), peak = json_int(model, "peak_bytes");
-		/* Not estimate_bytes: where KV follows use that has only what is claimed by now. */
-		int64_t busy = base + json_int(model, "slots") * json_int(model, "per_request_bytes");
-		table_add_size(&table, base);
-		table_add_size(&table, busy > peak ? busy : peak);
+		table_add_size(&table, json_int(model, "base_bytes"));
+		table_add_size(&table, json_int(model, "full_bytes"));
 		table_add(&table, "%s", json_text(model, "fault")[0] ? "broken" : json_text(model, "fits"));
 		table_add(&table, "%s", json_text(model, "state"));
 		table_add(&table, "%s", json_text(model, "priority"));
@@ -143,8 +142,9 @@ const struct cli_verb verb_ls = {
 	.name = "ls",
 	.operands = "",
 	.summary = "the catalogue: every model, its size, whether it fits",
-	.help = "Lists every configured model with the size of its file, what it takes once loaded and\n"
-	        "at most (while it loads, or with all its slots busy), and whether its load fits now.\n\n"
+	.help = "Lists every configured model with the size of its file, what it takes loaded and idle\n"
+	        "(IDLE, base_bytes in show), at most (FULL, full_bytes: while it loads, or with all its slots\n"
+	        "busy and their contexts full), and whether its load fits now.\n\n"
 	        "Examples:\n"
 	        "  cotenant ls\n"
 	        "  cotenant ls --json | jq -r '.models[].name'",

@@ -133,7 +133,9 @@ const struct cli_verb verb_show = {
 	.operands = "MODEL",
 	.summary = "one model: its settings, its footprint, where each number comes from",
 	.help = "Shows all that is known of one model: what it was configured with, what the file says,\n"
-	        "what it is expected to take and from which source, and its present state. What is 0 or\n"
+	        "what it is expected to take and from which source, and its present state. base_bytes is loaded\n"
+	        "and idle (IDLE in ls, ESTIMATE in ps), peak_bytes what its load claims, full_bytes the most\n"
+	        "there can be (FULL in ls), lower_bytes the least that it takes. What is 0 or\n"
 	        "not known is left out; --json has every field, with its unit in the name.\n\n"
 	        "Examples:\n"
 	        "  cotenant show chat\n"

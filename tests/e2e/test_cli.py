@@ -136,6 +136,9 @@ def test_estimate_of_a_7b_is_its_arithmetic():
     wider = json.loads(run("estimate", MODELS / "7b.gguf", "--context", 8192, "--json").stdout)
     assert wider["pools"]["host"]["kv_bytes"] == 2 * host["kv_bytes"]
     assert run("estimate", MODELS / "7b.gguf", "--explain").returncode == 0
+    said = run("estimate", MODELS / "7b.gguf").stdout  # what a user meets first, then what there may be
+    places = [said.index(words) for words in ("at rest  ", "4096 tokens  ", "131072 tokens  ", "by the engine itself")]
+    assert places == sorted(places), said
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, b"text"])

@@ -126,7 +126,7 @@ def test_at_most_is_no_less_than_loaded(start):
         head, *rows = [re.split(r"\s{2,}", line.strip()) for line in daemon.command("ls")[1].splitlines() if line]
         assert len(rows) == 3
         for row in rows:
-            loaded, peak = row[head.index("LOADED")], row[head.index("PEAK")]
-            assert size(loaded) <= size(peak), row
+            idle, full = row[head.index("IDLE")], row[head.index("FULL")]
+            assert size(idle) <= size(full), row
         assert daemon.model("stt", "load")[0] == 200
         wait_for("it to be measured", lambda: models(daemon)["stt"]["settled"])
