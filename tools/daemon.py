@@ -1,7 +1,9 @@
 """daemon: drive a cotenant from Python, for the demo, the tests and the bench. Standard library only."""
+import contextlib
 import http.client
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -12,9 +14,15 @@ import urllib.parse
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Free now, and none of those that the kernel gives to connections: so nobody takes it before it is bound."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        lowest_given = int(file.read().split()[0])
+    while True:
+        with socket.socket() as probe:
+            port = random.randrange(10000, lowest_given) if lowest_given > 12000 else 0
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return probe.getsockname()[1]
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -54,7 +62,7 @@ class Daemon:
                                         env=self.environment, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, start_new_session=True)
 
-    def wait_ready(self, seconds=20):
+    def wait_ready(self, seconds=60):
         """Until it says READY=1, as it would to systemd."""
         end = os.pidfd_open(self.process.pid)
         deadline = time.monotonic() + seconds
