@@ -39,16 +39,16 @@ class Daemons:
         for daemon in reversed(self.started):
             if daemon.process.poll() is None:
                 try:
-                    status = daemon.stop(20)
+                    status = daemon.stop(30)
                 except subprocess.TimeoutExpired:
-                    status = "still running 20 s after SIGTERM"
+                    status = "still running 30 s after SIGTERM"
                     daemon.process.kill()
                     daemon.process.wait()
                 if status != 0:
                     faults.append(f"the daemon's end: {status}")
         for folder in {daemon.folder for daemon in self.started}:
             try:
-                harness.wait_for("no process left", lambda: not harness.children_of(folder), 5)
+                harness.wait_for("no process left", lambda: not harness.children_of(folder))
             except AssertionError:
                 left = harness.children_of(folder)
                 faults.append(f"left running: {left}")

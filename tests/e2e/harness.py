@@ -78,8 +78,12 @@ def config(port, models, limit_mib=None, **more):
     return json.dumps(whole, indent=1)
 
 
-def wait_for(what, condition, seconds=10):
-    """The first true value of condition(); fails, naming what was waited for, when the time is over."""
+def wait_for(what, condition, seconds=30):
+    """The first true value of condition(); fails, naming what was waited for, when the time is over.
+
+    The time is what it takes at worst on a machine that computes something else as well: a test that is right does not
+    see its end.
+    """
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -143,7 +147,7 @@ class Stream:
     """A streamed chat that is read by hand."""
 
     def __init__(self, daemon, model, tokens=1000, headers=None, **more):
-        self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         self.connection.request("POST", "/v1/chat/completions", json.dumps(chat_body(model, tokens, True, **more)),
                                 {"Content-Type": "application/json", **(headers or {})})
         self.sock = self.connection.sock
@@ -204,31 +208,41 @@ def raw(daemon, data, seconds=5, shut=False):
         return received
 
 
-def in_threads(functions):
-    """Run them at the same time; their results in order. What one raises is raised here."""
-    results, threads = [None] * len(functions), []
+class InTheBackground:
+    """A function that runs meanwhile; calling this waits for its result. What it raises is raised there."""
 
-    def run(i, function):
+    def __init__(self, function):
+        self.result = None
+        self.thread = threading.Thread(target=self.run, args=(function,), daemon=True)
+        self.thread.start()
+
+    def run(self, function):
         try:
-            results[i] = (True, function())
+            self.result = (True, function())
         except BaseException as error:  # noqa: B902
-            results[i] = (False, error)
-    for i, function in enumerate(functions):
-        threads.append(threading.Thread(target=run, args=(i, function), daemon=True))
-        threads[-1].start()
-    for thread in threads:
-        thread.join()
-    for good, value in results:
+            self.result = (False, error)
+
+    def is_over(self):
+        return self.result is not None
+
+    def __call__(self):
+        self.thread.join()
+        good, value = self.result
         if not good:
             raise value
-    return [value for _, value in results]
+        return value
+
+
+def in_threads(functions):
+    """Run them at the same time; their results in order."""
+    return [call() for call in [InTheBackground(function) for function in functions]]
 
 
 def end_at_once(daemon):
     """Killed, not asked, with all that it started; its folder goes as well."""
     daemon.process.kill()
     daemon.process.wait()
-    wait_for("no process left", lambda: not children_of(daemon.folder), 20)
+    wait_for("no process left", lambda: not children_of(daemon.folder))
     daemon.log.close()
     daemon.notify.close()
     shutil.rmtree(daemon.folder, ignore_errors=True)
@@ -242,7 +256,7 @@ def state(daemon, model):
     return models(daemon)[model]["state"]
 
 
-def wait_state(daemon, model, *wanted, seconds=15):
+def wait_state(daemon, model, *wanted, seconds=30):
     wait_for(f"{model} to be {' or '.join(wanted)}", lambda: state(daemon, model) in wanted, seconds)
 
 
@@ -263,6 +277,15 @@ def resident(daemon):
     with open(f"/proc/{daemon.process.pid}/status") as file:
         fields = dict(line.split(":", 1) for line in file)
     return int(fields["VmRSS"].split()[0]) * 1024
+
+
+def wait_computing(pid):
+    """Until the engine computes: it has what it was asked, and is in the middle of it."""
+    def ticks():
+        with open(f"/proc/{pid}/stat") as file:
+            return sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
+    began = ticks()
+    wait_for("the engine to compute", lambda: ticks() >= began + 5)
 
 
 def alive(pid):

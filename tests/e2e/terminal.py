@@ -12,6 +12,7 @@ import threading
 
 from harness import PROGRAM, wait_for
 
+MARK = "\x05"  # shows nothing; our program writes none
 SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
 
 
@@ -19,7 +20,7 @@ class Screen:
     """As much of a terminal as our own output uses; anything else is an error worth knowing."""
 
     def __init__(self, rows, columns):
-        self.alternate, self.cursor_shown, self.left = False, True, ""
+        self.alternate, self.cursor_shown, self.left, self.marks = False, True, "", 0
         self.resize(rows, columns)
 
     def resize(self, rows, columns):
@@ -51,6 +52,8 @@ class Screen:
             self.column = 0
         elif character == "\n":
             self.row += 1
+        elif character == MARK:
+            self.marks += 1
         elif character >= " ":
             if self.column == self.columns:
                 self.row, self.column = self.row + 1, 0
@@ -131,18 +134,20 @@ class Terminal:
     def press(self, keys):
         os.write(self.master, keys.encode())
 
-    def wait_text(self, text, seconds=10):
+    def wait_text(self, text):
         try:
-            wait_for(f"'{text}' on the screen", lambda: text in self.screen.text(), seconds)
+            wait_for(f"'{text}' on the screen", lambda: text in self.screen.text())
         except AssertionError as error:
             raise AssertionError(f"{error}; it shows:\n{self.screen.text()}") from None
 
-    def wait_end(self, seconds=10):
+    def wait_end(self, seconds=30):
+        """Its status, when all that it wrote is on the screen."""
         status = self.process.wait(seconds)
-        wait_for("the last words", lambda: not self.screen.left, 1)
+        os.write(self.slave, MARK.encode())
+        wait_for("the last words", lambda: self.screen.marks and not self.screen.left)
         return status
 
     def wait_restored(self):
         """As it was before: its modes, the main screen, the cursor."""
         wait_for("the terminal to be restored", lambda: (
-            termios.tcgetattr(self.slave) == self.before and not self.screen.alternate and self.screen.cursor_shown), 2)
+            termios.tcgetattr(self.slave) == self.before and not self.screen.alternate and self.screen.cursor_shown))

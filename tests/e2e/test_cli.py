@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, ask, chat, config, decisions, fake, in_threads, kill, models, real, state,
+from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, ask, chat, config, decisions, engine_pids, fake, in_threads, kill, models, real, state,
                      wait_for)
 
 
@@ -209,7 +209,7 @@ def test_a_smaller_batch_where_it_makes_a_model_fit(start):
     plan = json.loads(run("plan", "a", "--json", daemon=tight).stdout)
     assert plan["ubatch"] in (32, 64, 128, 256) and "physical batch" in plan["reason"] and plan["fits"] != "never"
     assert chat(tight, "a").status == 200
-    assert f"n_ubatch              = {plan['ubatch']}" in run("logs", "a", daemon=tight).stdout
+    wait_for("its log to tell it", lambda: f"n_ubatch              = {plan['ubatch']}" in run("logs", "a", daemon=tight).stdout)
 
 
 def test_estimate_asks_the_engine_itself():
@@ -328,7 +328,7 @@ def test_a_recording_replays_to_the_same_decisions(start, tmp_path):
     daemon = start({"a": fake(anon_mib=100, footprint_mib=120, load_ms=50), "b": fake(anon_mib=100, footprint_mib=120),
                     "c": fake(args="--die-at loading")}, limit_mib=200, options=["--record", str(record), "--paranoid"])
     in_threads([lambda name=name: chat(daemon, name) for name in "abcabb"])
-    kill(models(daemon)["b"]["pid"] or models(daemon)["a"]["pid"])
+    kill(engine_pids(daemon)[-1])
     chat(daemon, "a")
     live = [bare(row) for row in decisions(daemon)]
     assert daemon.stop() == 0

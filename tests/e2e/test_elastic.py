@@ -45,7 +45,7 @@ def test_a_conversation_outgrows_its_context_and_goes_on(start):
     first, tokens, _ = say(daemon, talk)
     assert model(daemon)["context"] == 512 and not grown(daemon)
     small = engine_pids(daemon, "chat")[0]
-    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"], 30)
+    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"])
     talk += [{"role": "assistant", "content": first}, user(60)]
     said, longer, cached = say(daemon, talk)
     state = model(daemon)
@@ -173,7 +173,7 @@ def test_what_was_learned_is_where_the_next_start_begins(start):
 def test_what_was_saved_for_a_growth_is_not_kept_for_ever(start, tmp_path):
     daemon = start({"chat": elastic("kv.gguf")}, environment={"STATE_DIRECTORY": str(tmp_path)})
     say(daemon, [user(40)])
-    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"], 30)
+    wait_for("the slots to be read", lambda: ask(daemon, "GET", "/api/v1/conversations").json["conversations"])
     say(daemon, [{"role": "user", "content": "another one: " + "room " * 130}])
     assert len(grown(daemon)) == 1 and list((tmp_path / "conversations").iterdir())
     daemon.model("chat", "unload")
@@ -190,7 +190,7 @@ def test_a_growth_behind_a_client_that_left_keeps_the_others(start):
     daemon = start({"chat": elastic("kv.gguf")})
     talk = [user(40)]
     first, tokens, _ = say(daemon, talk)
-    wait_for("the slots to be read", lambda: held(daemon), 30)
+    wait_for("the slots to be read", lambda: held(daemon))
     gone = Stream(daemon, "chat", 300, text="another one: " + "room " * 20, ignore_eos=True)
     assert gone.line()
     gone.leave()
@@ -207,7 +207,7 @@ def test_who_asks_after_an_unload_in_the_middle_of_a_growth_is_answered(start, v
     say(daemon, [user(20)])
     grows = threading.Thread(target=ask, args=(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text="room " * 130)))
     grows.start()
-    wait_for("the growth", lambda: grown(daemon), 10)
+    wait_for("the growth", lambda: grown(daemon))
     daemon.model("chat", verb)
     began = time.monotonic()
     answers = in_threads([lambda words=words: say(daemon, [{"role": "user", "content": f"{words} " + "room " * words}])
@@ -237,7 +237,7 @@ def test_what_had_grown_is_taken_back_before_anybody_goes(start):
         say(daemon, [user(20)])
         talk = [{"role": "user", "content": "another one: " + "room " * 130}]
         first, tokens, _ = say(daemon, talk)
-        wait_for("the slots to be read", lambda: held(daemon), 30)
+        wait_for("the slots to be read", lambda: held(daemon))
         assert model(daemon)["context"] == 2048
         other = engine_pids(daemon, "other")
         grower = Grower(group)
@@ -246,7 +246,7 @@ def test_what_had_grown_is_taken_back_before_anybody_goes(start):
             time.sleep(0.3)
             if "taking the context of chat back" in daemon.tail(200):
                 break
-        wait_for("its memory to come back", lambda: not engine_pids(daemon, "chat") or model(daemon)["context"] < 2048, 30)
+        wait_for("its memory to come back", lambda: not engine_pids(daemon, "chat") or model(daemon)["context"] < 2048)
         assert engine_pids(daemon, "other") == other and not decisions(daemon, "emergency") and not group.kills()
         grower.end()
         grower = None

@@ -22,7 +22,7 @@ import openai
 import pytest
 
 from harness import (MODELS, SD, TTS, alive, ask, chat_body, decisions, engine_pids, fake_of, image, kill, models,
-                     raw, real, resident, speech, state, voice, wait_for, wait_state)
+                     raw, real, resident, speech, state, voice, wait_computing, wait_for, wait_state)
 
 SENTENCE = "Please open the window. The train to London leaves in seven minutes."
 HEARD = ("open the window", "train", "london", "leaves", "seven minutes")
@@ -169,6 +169,7 @@ def test_load_answer_unload(start, kind, tmp_path):
         assert (change.status, change.error["code"]) == (400, "engine_change")
     assert models(daemon)["m"]["pid"] == before
 
+    wait_for("it to be measured", lambda: models(daemon)["m"]["settled"])
     measured = models(daemon)["m"]["measured_bytes"]
     estimate = models(daemon)["m"]["estimate_bytes"]
     assert 0.5 * measured < estimate < 2 * measured + (256 << 20), "the estimate is of the measure's size"
@@ -183,10 +184,11 @@ def test_killed_in_mid_request(start, kind, tmp_path):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(kind.long(daemon, "m", tmp_path)))
     thread.start()
-    wait_for("it to run", lambda: models(daemon)["m"]["running"] == 1, 30)
-    time.sleep(0.3)
-    kill(engine_pids(daemon, "m")[0])
-    thread.join(20)
+    wait_for("it to run", lambda: models(daemon)["m"]["running"] == 1)
+    pid = engine_pids(daemon, "m")[0]
+    wait_computing(pid)
+    kill(pid)
+    thread.join(60)
     assert answers and answers[0].status == 502 and answers[0].error["code"] == "engine_died"
     wait_for("it to be booked", lambda: decisions(daemon, "died", "m"))
     kind.right(daemon, "m", tmp_path)
@@ -319,7 +321,7 @@ def test_unload_waits_for_a_transcription(speaking, tmp_path):
     answers = []
     thread = threading.Thread(target=lambda: answers.append(long_speech(speaking, "stt", tmp_path)))
     thread.start()
-    wait_for("it to run", lambda: models(speaking)["stt"]["running"] == 1, 30)
+    wait_for("it to run", lambda: models(speaking)["stt"]["running"] == 1)
     speaking.model("stt", "unload")
     thread.join(60)
     assert answers[0].status == 200 and "window" in answers[0].text.lower()
@@ -472,7 +474,7 @@ def test_a_draft_is_used_and_measured_as_estimated(start):
     timings = filled.json["timings"]
     assert timings["draft_n"] > 0 and timings["draft_n_accepted"] > 0
     estimate = ask(daemon, "GET", "/api/v1/models/a").json["estimate_bytes"]
-    taken = wait_for("two samples that agree", lambda: settled_bytes(daemon, "a"), 30)
+    taken = wait_for("two samples that agree", lambda: settled_bytes(daemon, "a"))
     assert abs(taken - estimate) <= max(0.03 * estimate, 32 << 20), (taken, estimate)
 
 

@@ -1,10 +1,9 @@
 """Each way in which a request can end without an answer: its status, its code, its name in metrics and in history."""
 import re
 import signal
-import threading
 
 import harness
-from harness import ROOT, Stream, ask, chat, fake, free_port, models, wait_for, wait_state
+from harness import ROOT, InTheBackground, Stream, ask, chat, fake, free_port, models, wait_for, wait_state
 
 ROW = re.compile(r"^\| (\d{3}) \| `(\w+)` \| `(\w+)` \| (?:(\d+) s)? \|", re.M)
 ROWS = {code: (int(status), name) for status, code, name, _ in ROW.findall((ROOT / "doc/errors.md").read_text())}
@@ -30,17 +29,6 @@ def recorded(daemon, request, code):
         return [r for r in rows if request in (r.get("id"), r.get("request"))]
     found = wait_for(f"{request} in history", row)
     assert found[0]["outcome"] == name, found
-
-
-def in_the_background(function):
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(function()), daemon=True)
-    thread.start()
-
-    def answer():
-        thread.join(30)
-        return answers[0]
-    return answer
 
 
 def test_the_engine_ends(start):
@@ -69,12 +57,12 @@ def test_it_cannot_be_loaded(start):
 
 def test_too_many_wait(start):
     daemon = start({"a": fake(slots=1, queue=1, args="--hang -np 1")}, limits={"requests": 3})
-    waiting = [in_the_background(lambda: chat(daemon, "a"))]
+    waiting = [InTheBackground(lambda: chat(daemon, "a"))]
     wait_for("one to run", lambda: models(daemon)["a"]["running"] == 1)
-    waiting.append(in_the_background(lambda: chat(daemon, "a")))
+    waiting.append(InTheBackground(lambda: chat(daemon, "a")))
     wait_for("one to wait", lambda: models(daemon)["a"]["queued"] == 1)
     expect(daemon, chat(daemon, "a"), "queue_full")
-    third = in_the_background(lambda: ask(daemon, "POST", "/api/v1/models/a/unload", {}))
+    third = InTheBackground(lambda: ask(daemon, "POST", "/api/v1/models/a/unload", {}))
     wait_state(daemon, "a", "draining")
     expect(daemon, chat(daemon, "a"), "too_many_requests")
     ask(daemon, "POST", "/api/v1/models/a/stop", {})
@@ -89,18 +77,18 @@ def test_its_time_is_over_or_its_client_gone(start):
     daemon = start({"a": fake(args="--hang")})
     expect(daemon, chat(daemon, "a", headers={"X-Cotenant-Deadline": "1000"}), "deadline")
     stream = Stream(daemon, "a")
-    running = wait_for("it", lambda: daemon.get("/api/v1/requests")["requests"])
+    running = wait_for("it to run", lambda: daemon.get("/api/v1/requests?live=1")["requests"])
     stream.leave()
     recorded(daemon, running[0]["id"], "client_gone")
 
 
 def test_an_unload_or_a_reload_takes_it_away(start):
     daemon = start({"a": fake(args="--hang", drain_timeout="200ms"), "b": fake(args="--hang", drain_timeout="200ms")})
-    waiting = in_the_background(lambda: chat(daemon, "a"))
+    waiting = InTheBackground(lambda: chat(daemon, "a"))
     wait_for("it to run", lambda: models(daemon)["a"]["running"] == 1)
     daemon.model("a", "unload")
     expect(daemon, waiting(), "draining")
-    waiting = in_the_background(lambda: chat(daemon, "b"))
+    waiting = InTheBackground(lambda: chat(daemon, "b"))
     wait_for("it to run", lambda: models(daemon)["b"]["running"] == 1)
     with open(daemon.config, "w") as out:
         out.write(harness.config(daemon.port, {"a": fake(args="--hang")}))

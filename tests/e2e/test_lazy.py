@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import (LLAMA, MODELS, PROGRAM, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
+from harness import (LLAMA, MODELS, PROGRAM, InTheBackground, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
 
 MIB = 1 << 20
 TOKEN = 128 * 1024  # of KV, in the shapes of kv.gguf and 7b.gguf
@@ -38,7 +38,7 @@ def held(daemon):
 
 def settled(daemon, tokens):
     """Until the engine's slots were read after the last turn."""
-    wait_for("the slots to be read", lambda: abs(model(daemon)["cached_tokens"] - tokens) <= 2, 30)
+    wait_for("the slots to be read", lambda: abs(model(daemon)["cached_tokens"] - tokens) <= 2)
     return model(daemon)
 
 
@@ -64,7 +64,7 @@ def test_an_engine_ends_at_once_after_an_answer(start):
         assert ask(daemon, "POST", "/v1/chat/completions", chat_body("a", 4)).status == 200
         begin = time.monotonic()
         daemon.model("a", "unload")
-        wait_state(daemon, "a", "unloaded", seconds=20)
+        wait_state(daemon, "a", "unloaded")
         assert time.monotonic() - begin < 8, "it is killed after 10 s"
 
 
@@ -100,7 +100,7 @@ def test_a_library_that_went_is_said_and_served(start, tmp_path):
 
 
 def test_idle_conversations_go_before_models_and_come_back(start):
-    daemon = start({"chat": real("kv.gguf", context=8192, kv_keep="1GiB"), "other": fake(footprint_mib=300)},
+    daemon = start({"chat": real("kv.gguf", context=8192, kv_keep="1GiB"), "other": fake(footprint_mib=330)},
                    limit_mib=400)
     said, tokens, _ = say(daemon, 120)
     full = settled(daemon, tokens)
@@ -111,13 +111,13 @@ def test_idle_conversations_go_before_models_and_come_back(start):
     assert not decisions(daemon, "evict")
     assert engine_pids(daemon, "chat") == [pid]
     assert filled - rss(pid, "RssAnon") > full["kv_kept_bytes"] * 0.9
-    wait_for("it to be saved", lambda: [(c["state"], c["model"]) for c in held(daemon)] == [("saved", "chat")], 30)
+    wait_for("it to be saved", lambda: [(c["state"], c["model"]) for c in held(daemon)] == [("saved", "chat")])
     assert held(daemon)[0]["tokens"] >= tokens - 2
     # The same words again: their beginning is not read a second time.
     ask(daemon, "POST", "/api/v1/models/other/unload", b"{}", {"Content-Type": "application/json"}, timeout=30)
     again, _, cached = say(daemon, 120)
     assert again == said and cached > tokens * 0.8
-    wait_for("it to be held again", lambda: [c["state"] for c in held(daemon)] == ["held"], 30)
+    wait_for("it to be held again", lambda: [c["state"] for c in held(daemon)] == ["held"])
 
 
 def test_conversations_survive_an_eviction(start):
@@ -171,7 +171,7 @@ def test_they_are_equal_through_turns_and_after_a_discard(start, family, args):
         name = f"{family}-{kv}"
         seen[kv] = [told(daemon, name, first * length) for length in lengths]
         if kv == "lazy":
-            wait_for("the slots to be read", lambda: model(daemon, name)["cached_tokens"] > 0, 30)
+            wait_for("the slots to be read", lambda: model(daemon, name)["cached_tokens"] > 0)
         daemon.model(name, "unload")
         wait_state(daemon, name, "unloaded")
         seen[kv].append(told(daemon, name, first * 100))
@@ -189,7 +189,8 @@ def test_a_short_context_is_no_failure_of_the_library(start):
 
 def test_the_start_does_not_wait_until_an_engine_was_tried_out(start, tmp_path):
     slow = tmp_path / "llama-server"
-    slow.write_text(f"#!/bin/sh\nsleep 2\nexec {LLAMA} \"$@\"\n")
+    gate = tmp_path / "gate"
+    slow.write_text(f"#!/bin/sh\nuntil [ -e {gate} ]; do sleep 0.1; done\nexec {LLAMA} \"$@\"\n")
     slow.chmod(0o755)
     daemon = start({"chat": real("kv.gguf", context=32768), "kept": real(preload=True)},
                    engines={"real": {"kind": "llama-server", "path": str(slow)}})
@@ -197,10 +198,13 @@ def test_the_start_does_not_wait_until_an_engine_was_tried_out(start, tmp_path):
     assert not verdicts(), "ready before its engine was tried out"
     assert model(daemon)["kv"] == "fixed" and "tried out" in model(daemon)["kv_reason"]
     # Who asks meanwhile waits for that and gets the lazy engine; what loads by itself likewise.
-    say(daemon, 1)
+    asks = InTheBackground(lambda: say(daemon, 1))
+    wait_for("it to wait", lambda: daemon.get("/api/v1/requests?live=1")["requests"])
+    gate.touch()
+    asks()
     assert verdicts() and model(daemon)["kv"] == "lazy"
     assert rss(engine_pids(daemon, "chat")[0], "RssAnon") < 128 * MIB
-    wait_state(daemon, "kept", "idle", seconds=30)
+    wait_state(daemon, "kept", "idle")
     assert model(daemon, "kept")["kv"] == "lazy"
 
 
@@ -250,7 +254,7 @@ def test_a_damaged_file_is_not_believed(start, tmp_path, damage):
         assert (cached == 0) == warned and ("its file is damaged" in daemon.tail(200)) == warned
         assert again == said or not warned, "read anew it is what it was"
         assert len(engine_pids(daemon, "chat")) == 1 and not decisions(daemon, "fail")
-        wait_for("its file to go", lambda: not list((tmp_path / "conversations").iterdir()), 10)
+        wait_for("its file to go", lambda: not list((tmp_path / "conversations").iterdir()))
 
 
 def test_a_folder_of_conversations_that_was_removed_is_made_anew(start, tmp_path):
@@ -304,7 +308,7 @@ def test_clients_are_told_what_there_is_room_for(start):
     daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=400)
     _, tokens, _ = say(daemon, 1)
     settled(daemon, tokens)
-    wait_for("all to tell one number, between two measurements", lambda: len(shown_contexts(daemon)) == 1, 10)
+    wait_for("all to tell one number, between two measurements", lambda: len(shown_contexts(daemon)) == 1)
     now, = shown_contexts(daemon)
     assert 1024 < now < 400 * MIB / TOKEN, "of 32,768 that it could have elsewhere"
 

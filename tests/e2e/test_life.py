@@ -23,8 +23,8 @@ def test_killed_it_leaves_no_orphan_and_a_restart_serves(start):
     assert len(pids) == 2
     kill(daemon.process.pid)
     daemon.process.wait()
-    wait_for("the engines to be gone", lambda: not any(map(alive, pids)), 5)
-    wait_for("the keeper to be gone", lambda: not children_of(daemon.folder), 5)
+    wait_for("the engines to be gone", lambda: not any(map(alive, pids)))
+    wait_for("the keeper to be gone", lambda: not children_of(daemon.folder))
     again = start({"a": real("alpha.gguf"), "b": fake(anon_mib=50)}, folder=daemon.folder)
     assert content(chat(again, "a", 8)) == "this is alpha ."
 
@@ -39,7 +39,7 @@ def test_what_was_measured_outlives_a_kill(start):
         with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as history:
             # All but the machine's baseline.
             return history.execute("SELECT count(*) FROM learned WHERE file_key != ?", (0x62617365,)).fetchone()[0]
-    wait_for("it to be kept", is_kept, 20)
+    wait_for("it to be kept", is_kept)
     kill(daemon.process.pid)
     daemon.process.wait()
     again = start({"a": unknown}, folder=daemon.folder)
@@ -53,7 +53,7 @@ def test_killed_while_loading(start):
     pid = wait_for("its process", lambda: engine_pids(daemon))[0]
     kill(daemon.process.pid)
     daemon.process.wait()
-    wait_for("the engine to be gone", lambda: not alive(pid), 5)
+    wait_for("the engine to be gone", lambda: not alive(pid))
 
 
 def running(*command):
@@ -71,20 +71,21 @@ def running(*command):
 
 def test_what_a_killed_daemon_and_keeper_leave_is_ended_by_the_next_life(start):
     """An engine's child in a session of its own, which no signal to the engine's group reaches."""
-    script = f"setsid sleep 7654 & exec {FAKE} --host 127.0.0.1 --port ${{PORT}} --load-ms 0"
+    sleep = ("sleep", f"7654.{os.getpid()}")  # nobody else's
+    script = f"setsid {' '.join(sleep)} & exec {FAKE} --host 127.0.0.1 --port ${{PORT}} --load-ms 0"
     model = {"cmd": ["sh", "-c", script], "health": "/health", "footprint": "50MiB"}
     stranger = subprocess.Popen(["setsid", "sleep", "7655"])
     first = start({"a": model})
     assert chat(first, "a").status == 200
     engine = engine_pids(first)[0]
-    child = wait_for("the engine's child", lambda: running("sleep", "7654"))
+    child = wait_for("the engine's child", lambda: running(*sleep))
     keeper = int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(engine)]))
     for pid in keeper, first.process.pid:
         os.kill(pid, signal.SIGSTOP)
     for pid in keeper, first.process.pid:
         kill(pid)
     first.process.wait()
-    wait_for("the engine to be gone", lambda: not alive(engine), 5)
+    wait_for("the engine to be gone", lambda: not alive(engine))
     assert alive(child[0]), "it outlived them all"
     second = start({"a": model}, folder=first.folder)
     assert not alive(child[0])
@@ -102,22 +103,25 @@ def test_term_lets_running_requests_finish(start):
     daemon.process.send_signal(signal.SIGTERM)
     lines, clean = stream.rest()
     assert clean and lines[-1] == "[DONE]"
-    assert daemon.process.wait(15) == 0
+    assert daemon.process.wait(30) == 0
 
 
 def test_term_refuses_new_requests(start):
-    daemon = start({"a": fake(args="--chunk-ms 20 --chunks 100")})
+    daemon = start({"a": fake(args="--chunk-ms 50 --chunks 100")})
     stream = Stream(daemon, "a")
     assert stream.line()
     daemon.process.send_signal(signal.SIGTERM)
     wait_for("it to take notice", lambda: "told to end" in daemon.tail())
+    engine = engine_pids(daemon, "a")[0]
+    os.kill(engine, signal.SIGSTOP)  # its answer is not over before we are
     for _ in range(2):  # each time on a new connection, for as long as the drain lasts
-        answer = chat(daemon, "a", timeout=5)
+        answer = chat(daemon, "a")
         assert (answer.status, answer.error["code"]) == (503, "draining"), answer
         assert int(answer.headers["Retry-After"]) > 0 and answer.headers["Connection"] == "close"
     assert ask(daemon, "GET", "/healthz").json["draining"] is True
+    os.kill(engine, signal.SIGCONT)
     assert stream.rest()[1]
-    assert daemon.process.wait(15) == 0
+    assert daemon.process.wait(30) == 0
 
 
 def test_told_twice_it_ends_at_once(start):
@@ -127,7 +131,7 @@ def test_told_twice_it_ends_at_once(start):
     daemon.process.send_signal(signal.SIGTERM)
     wait_for("it to take notice", lambda: "told to end" in daemon.tail())
     daemon.process.send_signal(signal.SIGTERM)
-    assert daemon.process.wait(8) == 0, "what is still open is cut after 20 s"
+    assert daemon.process.wait(15) == 0, "what is still open is cut after 20 s"
     assert not stream.rest()[1], "half an answer must not look whole"
 
 
@@ -135,7 +139,7 @@ def test_int_ends_it_too(start):
     daemon = start({"a": real("tiny.gguf")})
     chat(daemon, "a")
     daemon.process.send_signal(signal.SIGINT)
-    assert daemon.process.wait(15) == 0
+    assert daemon.process.wait(30) == 0
 
 
 def test_a_second_daemon_leaves_the_first_as_it_is(start, tmp_path):
@@ -146,7 +150,7 @@ def test_a_second_daemon_leaves_the_first_as_it_is(start, tmp_path):
     assert sockets
     size = os.path.getsize(recording)
     second = start({"a": fake()}, folder=first.folder, options=["--record", recording], wait=False)
-    assert second.process.wait(20) == 1
+    assert second.process.wait(30) == 1
     assert sockets <= set(os.listdir(os.path.join(first.folder, "run"))), "its engines can still be reached"
     assert os.path.getsize(recording) >= size, "and its recording goes on"
     assert all(answer.status == 200 for answer in in_threads([lambda: chat(first, "a")] * 8))
@@ -166,14 +170,14 @@ def test_hup_reads_the_configuration_again(start):
 def test_a_second_daemon_in_the_same_folder_is_refused(start):
     first = start({"a": real("alpha.gguf")})
     second = start({"a": real("alpha.gguf")}, folder=first.folder, wait=False)
-    assert second.process.wait(10) != 0
+    assert second.process.wait(30) != 0
     assert chat(first, "a").status == 200
 
 
 def test_a_port_in_use_is_named(start):
     first = start({"a": real("alpha.gguf")})
     second = start({"a": real("alpha.gguf")}, listen=f"127.0.0.1:{first.port}", wait=False)
-    assert second.process.wait(10) == 1
+    assert second.process.wait(30) == 1
     assert str(first.port) in second.tail()
 
 
@@ -206,7 +210,7 @@ def test_a_load_is_ended_while_its_engine_is_asked(start, tmp_path):
     thread = threading.Thread(target=lambda: daemon.model("a", "load"), daemon=True)
     thread.start()
     wait_state(daemon, "a", "loading")
-    assert daemon.stop(10) == 0
+    assert daemon.stop(15) == 0
 
 
 def test_what_an_engine_said_is_kept_for_its_build(start, tmp_path):
@@ -242,7 +246,7 @@ def test_what_is_replaced_under_a_running_model_is_told(start, tmp_path):
     bytes_before = told()["file_bytes"]
     (tmp_path / "new").write_bytes(file.read_bytes() + b"more")
     os.replace(tmp_path / "new", file)
-    wait_for("it to be noticed", lambda: told()["replaced"], 20)
+    wait_for("it to be noticed", lambda: told()["replaced"])
     assert "its file was replaced" in told()["replaced"]
     assert "its file was replaced" in ask(daemon, "GET", "/api/v1/why/a").json["text"]
     assert chat(daemon, "a").status == 200, "what runs goes on"
@@ -250,20 +254,22 @@ def test_what_is_replaced_under_a_running_model_is_told(start, tmp_path):
     assert chat(daemon, "a").status == 200
     assert told()["replaced"] is None and told()["file_bytes"] == bytes_before + 4
     os.utime(engine, (1000, 1000))
-    wait_for("the new engine to be noticed", lambda: told()["replaced"], 20)
+    wait_for("the new engine to be noticed", lambda: told()["replaced"])
     assert "its engine was replaced" in told()["replaced"]
 
 
 def test_what_loads_taught_corrects_estimates_after_a_restart(start):
     daemon = start({"a": real("chat.gguf")})
     chat(daemon, "a")
-    told = ask(daemon, "GET", "/api/v1/calibration").json
+    calibration = lambda daemon: ask(daemon, "GET", "/api/v1/calibration").json
+    wait_for("the load to be observed", lambda: calibration(daemon)["loads"])
+    told = calibration(daemon)
     assert told["loads"] == 1 and told["target"] == 0.95 and len(told["builds"]) == 1
     before = ask(daemon, "GET", "/api/v1/models/a").json
     assert before["estimate_source"] == "formula"
     daemon.stop()
     again = start({"a": real("chat.gguf")}, folder=daemon.folder)
-    assert ask(again, "GET", "/api/v1/calibration").json["loads"] == 1
+    assert calibration(again)["loads"] == 1
     after = ask(again, "GET", "/api/v1/models/a").json
     assert after["estimate_source"] == "memo"
     assert abs(after["estimate_bytes"] - before["estimate_bytes"]) < 0.15 * before["estimate_bytes"]
@@ -272,7 +278,7 @@ def test_what_loads_taught_corrects_estimates_after_a_restart(start):
     if abs(after["base_bytes"] - after["formula_base_bytes"]) > MIB:
         assert "as the same launch took before, where its file alone says" in after["text"]
     assert "its file alone says" not in before["text"]
-    told = ask(again, "GET", "/api/v1/calibration").json
+    told = calibration(again)
     assert told["builds"][0]["name"].startswith("llama-server build ")
     assert told["over_time"][0]["at_ms"] > 1.7e12 and -0.5 < told["off_median"] < 0.5
 
@@ -314,7 +320,7 @@ def test_a_state_folder_is_of_one_daemon_alone(start):
     with open(saved, "w") as out:
         out.write("as an engine would")
     second = start({"b": real("beta.gguf")}, environment={"STATE_DIRECTORY": first.folder + "/state"}, wait=False)
-    assert second.process.wait(10) == 1
+    assert second.process.wait(30) == 1
     assert "another daemon" in second.tail() and "STATE_DIRECTORY" in second.tail()
     assert os.path.exists(saved) and chat(first, "a").status == 200
 

@@ -27,7 +27,7 @@ class Follower:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)  # SIGINT is ignored where a shell started the tests in its background
-        self.process.wait(5)
+        self.process.wait(30)
 
 
 def test_follow_shows_what_comes_over_lives(start):
@@ -84,7 +84,7 @@ def test_a_flood_of_log_fills_nothing(start, mib):
         assert resident(daemon) - before < 24 * MIB
         assert sum(path.stat().st_size for path in files(daemon).values()) < 10 * MIB
         daemon.process.terminate()  # what was left out is told at the next line, at the latest at the end
-        assert daemon.process.wait(20) == 0
+        assert daemon.process.wait(30) == 0
         assert "left out" in files(daemon)["a.log"].read_text() or "a.log.1" in files(daemon)
     finally:
         follower.kill()

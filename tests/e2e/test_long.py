@@ -123,7 +123,7 @@ def test_killed_fifty_times_it_always_comes_back(start):
         chat(daemon, "a")
         kill(daemon.process.pid)
         daemon.process.wait()
-        wait_for("nothing to be left", lambda d=daemon: not children_of(d.folder), 5)
+        wait_for("nothing to be left", lambda d=daemon: not children_of(d.folder))
         daemon = start({"a": fake(anon_mib=20)}, folder=daemon.folder)
     assert chat(daemon, "a").status == 200
 

@@ -23,7 +23,7 @@ def test_an_idle_engine_would_be_killed_before_a_busy_one(start):
     stream = Stream(daemon, "a")
     stream.line()
     pid = engine_pids(daemon, "a")[0]
-    assert oom_score(pid) == 0
+    wait_for("its score to be told", lambda: oom_score(pid) == 0)
     stream.leave()
     wait_for("its score to rise", lambda: oom_score(pid) == 300)
     stream = Stream(daemon, "a")

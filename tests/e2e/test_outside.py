@@ -94,12 +94,12 @@ def test_one_that_is_gone_is_an_answer_and_comes_back_by_itself(start, serve):
         assert server.url in answer.error["message"] and "start it there" in answer.error["message"]
         assert int(answer.headers["Retry-After"]) <= 5
     again = serve(port=server.port)
-    wait_state(daemon, "chat", "idle", seconds=20)
+    wait_state(daemon, "chat", "idle")
     assert models(daemon)["chat"]["pid"] == again.process.pid
     assert content(chat(daemon, "chat")) == "Many models share one"
     # Idle, its end is noticed without anybody asking.
     again.end()
-    wait_state(daemon, "chat", "unloaded", "failed", seconds=20)
+    wait_state(daemon, "chat", "unloaded", "failed")
 
 
 def test_one_that_was_never_there_costs_no_history(start):
@@ -193,11 +193,11 @@ def test_a_request_that_comes_back_is_refused_and_not_sent_round(start):
     other = start({"m": {"url": f"http://127.0.0.1:{here}"}}, listen=f"127.0.0.1:{there}", wait=True)
     one.port, other.port = here, there
     for daemon in one, other:
-        answer = chat(daemon, "m", timeout=20)
+        answer = chat(daemon, "m", timeout=60)
         assert answer.status in (503, 508), answer  # as soon as either knows the other: it comes back
-    wait_for("a loop to be told", lambda: chat(one, "m", timeout=20).status == 508)
+    wait_for("a loop to be told", lambda: chat(one, "m", timeout=60).status == 508)
     assert chat(one, "m").error["code"] == "loop"
-    assert ask(one, "GET", "/health", timeout=20).status in (409, 503, 508)
+    assert ask(one, "GET", "/health", timeout=60).status in (409, 503, 508)
 
 
 def test_a_daemon_that_is_its_own_server_says_so(start):
@@ -211,6 +211,6 @@ def test_a_daemon_that_is_its_own_server_says_so(start):
         pytest.skip(f"{name} does not lead to this machine")
     daemon = start({"m": {"url": f"http://{name}:{port}"}}, listen=f"0.0.0.0:{port}", api_keys=[{"key": "k", "name": "k"}])
     daemon.port = port
-    answer = chat(daemon, "m", headers={"Authorization": "Bearer k"}, timeout=20)
+    answer = chat(daemon, "m", headers={"Authorization": "Bearer k"}, timeout=60)
     assert (answer.status, answer.error["code"]) == (503, "unreachable"), answer
     assert "this daemon itself" in answer.error["message"]

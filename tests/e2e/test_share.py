@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness import (MIB, Stream, alive, chat, config, content, decisions, engine_pids, fake, in_threads, models, real,
+from harness import (MIB, InTheBackground, Stream, alive, chat, config, content, decisions, engine_pids, fake, in_threads, models, real,
                      resident, state, wait_for, wait_state)
 
 
@@ -102,7 +102,7 @@ def test_what_never_fits_is_refused_at_once_with_numbers(start):
     daemon = start({"a": fake(anon_mib=16, footprint_mib=2000)}, limit_mib=500)
     begin = time.monotonic()
     answer = chat(daemon, "a")
-    assert answer.status == 507 and time.monotonic() - begin < 1
+    assert answer.status == 507 and time.monotonic() - begin < 10
     assert answer.headers["x-should-retry"] == "false"
     assert "MiB" in answer.error["message"] or "GiB" in answer.error["message"]
     assert len(decisions(daemon, "load")) == 0
@@ -131,9 +131,14 @@ def test_what_was_measured_too_large_is_refused_for_good_until_there_is_more(sta
     assert chat(daemon, "a").status == 200
 
 
-def test_a_full_queue_is_an_answer(start):
-    daemon = start({"a": fake(load_ms=1500, queue=4)})
-    answers = in_threads([lambda: chat(daemon, "a")] * 16)
+def test_a_full_queue_is_an_answer(start, tmp_path):
+    gate = tmp_path / "gate"
+    daemon = start({"a": fake(args=f"--load-until {gate}", queue=4)})
+    calls = [InTheBackground(lambda: chat(daemon, "a")) for _ in range(16)]
+    wait_for("all to wait or to be refused",
+             lambda: sum(call.is_over() for call in calls) + models(daemon)["a"]["queued"] == 16)
+    gate.touch()
+    answers = [call() for call in calls]
     statuses = [answer.status for answer in answers]
     assert set(statuses) == {200, 429} and statuses.count(200) >= 4
     refused = next(answer for answer in answers if answer.status == 429)
@@ -182,6 +187,7 @@ def test_a_second_load_expects_what_the_first_was_measured_to_take(start):
     daemon = start({"a": unknown, "b": fake(anon_mib=100, footprint_mib=400)})
     for model in "ab":
         chat(daemon, model)
+        wait_for("it to be measured", lambda: models(daemon)[model]["settled"])
         daemon.model(model, "unload")
         chat(daemon, model)
     assert 100 * MIB <= models(daemon)["a"]["estimate_bytes"] < 150 * MIB
@@ -216,14 +222,14 @@ def test_a_load_outlives_its_client_and_a_retry_joins_it(start):
 
 
 def test_a_load_for_nobody_gives_way(two, start):
-    daemon = start({"a": fake(load_ms=20000, anon_mib=300, footprint_mib=320),
+    daemon = start({"a": fake(load_ms=120000, anon_mib=300, footprint_mib=320),
                     "b": fake(anon_mib=300, footprint_mib=320)}, limit_mib=500)
     gone = Stream(daemon, "a", 4)
     wait_state(daemon, "a", "loading")
     gone.leave()
     begin = time.monotonic()
     assert chat(daemon, "b").status == 200
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
 
 
 def test_a_client_that_leaves_in_mid_stream_frees_its_slot(start):
@@ -232,8 +238,8 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_slot(start):
     assert stream.line() and stream.line()
     assert models(daemon)["a"]["running"] == 1
     stream.leave()
-    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 5)
-    assert chat(daemon, "a", timeout=5).status == 200
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0)
+    assert chat(daemon, "a", timeout=30).status == 200
     row = daemon.get("/api/v1/requests")["requests"]
     assert any(r.get("outcome") == "client_gone" for r in row)
 
@@ -247,7 +253,7 @@ def test_cancel_ends_a_running_request(start):
     assert status == 200
     lines, clean = stream.rest()
     assert not clean or "[DONE]" not in lines
-    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 5)
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0)
 
 
 def test_slow_reader_costs_no_memory_and_holds_up_nobody(start):
@@ -256,11 +262,11 @@ def test_slow_reader_costs_no_memory_and_holds_up_nobody(start):
     assert slow.line()
     before = resident(daemon)
     for _ in range(5):
-        assert chat(daemon, "a", timeout=20).status == 200
+        assert chat(daemon, "a", timeout=60).status == 200
     time.sleep(1)
     assert resident(daemon) - before < 4 * MIB
     slow.leave()
-    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0, 10)
+    wait_for("the slot to be free", lambda: models(daemon)["a"]["running"] == 0)
 
 
 def test_waiting_streams_are_kept_alive_with_their_place(start):
@@ -275,11 +281,11 @@ def test_waiting_streams_are_kept_alive_with_their_place(start):
 
 
 def test_deadline_of_the_client(start):
-    daemon = start({"a": fake(load_ms=20000)})
+    daemon = start({"a": fake(load_ms=120000)})
     begin = time.monotonic()
     answer = chat(daemon, "a", headers={"X-Cotenant-Deadline": "1000"})
     assert answer.status == 504, answer
-    assert 0.9 < time.monotonic() - begin < 3
+    assert 0.9 < time.monotonic() - begin < 20
 
 
 # ---- what an operator does ----
@@ -310,7 +316,7 @@ def test_reload_forgets_nothing_of_a_model_that_was_away(start):
     daemon = start({"a": unknown, "b": real("alpha.gguf")})
     chat(daemon, "a")
     chat(daemon, "b")
-    wait_for("it to be measured", lambda: models(daemon)["a"]["measured_bytes"], 20)
+    wait_for("them to be measured", lambda: all(row["settled"] for row in models(daemon).values()))
     daemon.stop()
     daemon = start({"a": unknown, "b": real("alpha.gguf")}, folder=daemon.folder)
     row = lambda name: daemon.get(f"/api/v1/models/{name}")

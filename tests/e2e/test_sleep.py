@@ -31,13 +31,13 @@ def test_time_asleep_is_no_idle_time_and_engines_are_looked_at(start, tmp_path):
     pids = engine_pids(daemon)
     sick.touch()
     machine.sleep(3700)
-    wait_for("the sleep to be seen", lambda: "the machine slept for 1 h" in daemon.tail(), 15)
-    wait_for("the one that lost its device to go", lambda: state(daemon, "lost") in ("unloaded", "failed"), 15)
+    wait_for("the sleep to be seen", lambda: "the machine slept for 1 h" in daemon.tail())
+    wait_for("the one that lost its device to go", lambda: state(daemon, "lost") in ("unloaded", "failed"))
     assert "lost: fake_engine is no longer well after the machine slept: /health answered 503" in daemon.tail()
     assert state(daemon, "well") == "idle" and engine_pids(daemon, "well")[0] in pids
     assert not [row for row in decisions(daemon, "unload") if row["model"] == "well"]
     sick.unlink()
-    wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200, 15)
+    wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200)
     assert chat(daemon, "well").status == 200
 
 
@@ -60,16 +60,16 @@ def test_an_engine_that_lost_its_device_is_found_by_its_speed(start, tmp_path):
     for _ in range(20):
         assert chat(daemon, "lost").status == 200
     machine.sleep(3700)
-    wait_for("the sleep to be seen", lambda: "the machine slept for 1 h" in daemon.tail(), 15)
+    wait_for("the sleep to be seen", lambda: "the machine slept for 1 h" in daemon.tail())
     speeds["lost"].write_text("5")
     speeds["well"].write_text("20")
     for name in speeds:
         assert chat(daemon, name).status == 200, "what it was asked it answers to the end"
-    wait_for("the one that lost its device to go", lambda: state(daemon, "lost") in ("unloaded", "failed"), 15)
+    wait_for("the one that lost its device to go", lambda: state(daemon, "lost") in ("unloaded", "failed"))
     assert "lost answers 5.0 tokens/s, before the machine slept it was" in daemon.tail()
     assert engine_pids(daemon, "well") == [pids["well"]]
     speeds["lost"].write_text("50")
-    wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200, 15)
+    wait_for("another try to be due", lambda: chat(daemon, "lost").status == 200)
     assert engine_pids(daemon, "lost") != [pids["lost"]]
 
 
@@ -86,7 +86,7 @@ def test_what_a_quiet_minute_taught_outlives_the_daemon(start, tmp_path):
     wait_for("the first sample", lambda: daemon.get("/api/v1/memory")["sampled_at_ms"])
     assert not kept()
     machine.sleep(70)
-    wait_for("the quiet minute to be kept", kept, 15)
+    wait_for("the quiet minute to be kept", kept)
     known = kept()[0]
     daemon.stop()
     with subprocess.Popen([str(ROOT / "build" / "tests" / "tools" / "grower"), "1024"], text=True, stdin=subprocess.PIPE,

@@ -7,15 +7,21 @@ import subprocess
 
 import pytest
 
-from harness import PROGRAM, chat, fake, in_threads, models, state, wait_for, wait_state
+from harness import PROGRAM, InTheBackground, chat, fake, models, state, wait_for, wait_state
 from terminal import Terminal
 from test_cli import run
 
 
 @pytest.fixture
-def daemon(start):
-    return start({"a": fake(anon_mib=100, footprint_mib=120), "b": fake(load_ms=1200, anon_mib=100, footprint_mib=120)},
-                 limit_mib=1000)
+def daemon(start, gate):
+    """b loads when the gate is there."""
+    return start({"a": fake(anon_mib=100, footprint_mib=120),
+                  "b": fake(anon_mib=100, footprint_mib=120, args=f"--load-until {gate}")}, limit_mib=1000)
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return tmp_path / "gate"
 
 
 def top(daemon, *words, rows=24, columns=80, **environment):
@@ -26,7 +32,7 @@ def row(terminal, name):
     return next((line for line in terminal.screen.lines() if line[2:].startswith(name + " ")), "")
 
 
-def test_keys_load_pin_and_unload_the_selected_model(daemon):
+def test_keys_load_pin_and_unload_the_selected_model(daemon, gate):
     with top(daemon) as terminal:
         terminal.wait_text("memory ")
         assert terminal.screen.alternate and not terminal.screen.cursor_shown
@@ -43,6 +49,7 @@ def test_keys_load_pin_and_unload_the_selected_model(daemon):
         terminal.press("p")
         wait_for("the pin", lambda: models(daemon)["b"]["pinned"])
         terminal.wait_text("b pin")
+        gate.touch()
         wait_state(daemon, "b", "idle")
         terminal.press("k")
         terminal.press("u")
@@ -53,12 +60,17 @@ def test_keys_load_pin_and_unload_the_selected_model(daemon):
         terminal.wait_restored()
 
 
-def test_it_shows_what_runs_waits_and_how_fast(start):
-    daemon = start({"a": fake(args="--chunks 40 --chunk-ms 20", slots=1)})
+def test_it_shows_what_runs_waits_and_how_fast(start, gate):
+    daemon = start({"a": fake(args=f"--chunks 40 --chunk-ms 20 --work-until {gate}", slots=1)})
+    gate.touch()
     chat(daemon, "a", stream=True)
+    gate.unlink()
     with top(daemon) as terminal:
         terminal.wait_text("memory ")
-        in_threads([lambda: chat(daemon, "a") for _ in range(2)] + [lambda: terminal.wait_text("1 running, 1 waiting")])
+        calls = [InTheBackground(lambda: chat(daemon, "a")) for _ in range(2)]
+        terminal.wait_text("1 running, 1 waiting")
+        gate.touch()
+        assert [call().status for call in calls] == [200, 200]
         terminal.press("q")
         assert terminal.wait_end() == 0
 
@@ -124,7 +136,7 @@ def test_a_silent_daemon_does_not_stop_the_keys(daemon):
             terminal.press("\x1b[B")
             wait_for("the selection to move", lambda: row(terminal, "b")[1] == ">")
             terminal.press("q")
-            assert terminal.wait_end(3) == 0
+            assert terminal.wait_end(10) == 0
         finally:
             daemon.process.send_signal(signal.SIGCONT)
 
@@ -153,7 +165,7 @@ def test_without_a_terminal_it_prints_snapshots(daemon):
         assert seen[0]["at_ms"] < seen[2]["at_ms"]
     finally:
         follower.stdout.close()
-        follower.wait(5)  # the reader went: it ends by itself
+        follower.wait(30)  # the reader went: it ends by itself
 
 
 def test_without_a_daemon_it_says_so_before_it_takes_the_terminal(tmp_path):

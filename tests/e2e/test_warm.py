@@ -40,6 +40,7 @@ def test_a_cold_model_s_file_is_warmed_and_measured(start, tmp_path):
     used = daemon.get("/api/v1/memory")["pools"][0]["unreclaimable_bytes"]
     assert daemon.ask("POST", "/api/v1/models/large/unload", {})[0] == 200
     drop(path)
-    wait_for("the file to be warm", lambda: cached(path) >= 48 * MIB, 20)
-    wait_for("the daemon to know", lambda: models(daemon)["large"]["warm_bytes"] >= 48 * MIB, 20)
-    assert daemon.get("/api/v1/memory")["pools"][0]["unreclaimable_bytes"] < used + 40 * MIB, "it is not counted as used"
+    wait_for("the file to be warm", lambda: cached(path) >= 48 * MIB)
+    wait_for("the daemon to know", lambda: models(daemon)["large"]["warm_bytes"] >= 48 * MIB)
+    # Others take and give as well; what is in the cache would stay counted.
+    wait_for("what is used to be without it", lambda: daemon.get("/api/v1/memory")["pools"][0]["unreclaimable_bytes"] < used + 40 * MIB)

@@ -8,6 +8,8 @@
  * tells what it saw: {"requests", "running", "finished", "aborted"}.
  *
  *   --load-ms N        time from start to ready
+ *   --load-until FILE  ... and not before FILE is there
+ *   --work-until FILE  a request for work is answered when FILE is there
  *   --listen-late      the port opens only when ready
  *   --no-listen        it never opens            --no-accept      it opens and nobody answers the door
  *   --other-place      it opens elsewhere than it was told
@@ -65,7 +67,7 @@ struct options {
 	bool listen_late, no_listen, never_ready, hang, ignore_term, ignore_first_term;
 	bool fork_child, bad_http, print_heads, no_accept, other_place, lie_health, bad_health, background;
 	const char *die_every_other;
-	const char *sick_file, *speed_file;
+	const char *sick_file, *speed_file, *load_until, *work_until;
 };
 
 struct number_flag {
@@ -87,7 +89,9 @@ static const struct number_flag number_flags[] = {
 
 static const struct number_flag text_flags[] = {
 	NUMBER("--host", host), NUMBER("--die-at", die_at), NUMBER("--die-line", die_line),
-	NUMBER("--alias", alias), NUMBER("--sick-file", sick_file), NUMBER("--speed-file", speed_file), NUMBER("--die-every-other", die_every_other),
+	NUMBER("--alias", alias), NUMBER("--sick-file", sick_file), NUMBER("--speed-file", speed_file),
+	NUMBER("--die-every-other", die_every_other),
+	NUMBER("--load-until", load_until), NUMBER("--work-until", work_until),
 };
 
 static const struct number_flag bool_flags[] = {
@@ -218,6 +222,16 @@ static bool wait_with_peer(int fd, long ms)
 	struct pollfd peer = { .fd = fd, .events = POLLRDHUP };
 
 	return poll(&peer, 1, (int)ms) == 0;
+}
+
+/* Until the file is there, or the peer has left; false then. `fd` -1: nobody may leave. */
+static bool wait_for_file(int fd, const char *path)
+{
+	bool stays = true;
+
+	while (path && access(path, F_OK) < 0 && stays)
+		stays = wait_with_peer(fd, 5);
+	return stays;
 }
 
 static bool reply(int fd, long status, const char *type, const char *body)
@@ -367,7 +381,7 @@ static bool work(int fd, const char *path, bool stream)
 	void *memory = touch(options.request_mib);
 	if (options.hang)
 		done = wait_with_peer(fd, -1);
-	else if (!wait_with_peer(fd, options.first_ms))
+	else if (!wait_for_file(fd, options.work_until) || !wait_with_peer(fd, options.first_ms))
 		done = false;
 	else if (options.bad_http)
 		done = send_text(fd, "SSH-2.0-not a web server\r\n") && false;
@@ -550,6 +564,7 @@ static void load(void)
 		fputs(line, stderr);
 	touch(options.anon_mib);
 	leave(options.leave_mib);
+	wait_for_file(-1, options.load_until);
 	pause_ms(options.load_ms - options.load_ms / 2);
 }
 
