@@ -43,10 +43,17 @@ struct api_now {
 	bool draining;             /* the daemon is going down */
 };
 
+enum conversation_place {
+	CONVERSATION_HELD,   /* by an engine, in `slot` */
+	CONVERSATION_SAVING, /* its slot is given up, or about to be, and its file is not sealed yet */
+	CONVERSATION_SAVED,  /* in a file, since `saved_at_us` */
+};
+
 struct conversation_view {
 	uint32_t model;
 	uint64_t conversation; /* 0 = not known */
-	int slot;              /* -1: in a file */
+	enum conversation_place place;
+	uint32_t slot;
 	int64_t tokens, bytes;
 	int64_t saved_at_us;   /* CLOCK_BOOTTIME */
 };

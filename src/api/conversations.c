@@ -13,6 +13,9 @@ struct each_conversation {
 
 static void add(void *ctx, const struct conversation_view *view)
 {
+	static const char *const states[] = {
+		[CONVERSATION_HELD] = "held", [CONVERSATION_SAVING] = "saving", [CONVERSATION_SAVED] = "saved",
+	};
 	struct each_conversation *each = ctx;
 	const struct conf_model *model = api_conf_model(each->api, view->model);
 	char id[20];
@@ -20,13 +23,13 @@ static void add(void *ctx, const struct conversation_view *view)
 	if (!model || !api_may_see(each->api, each->call, view->model))
 		return;
 	snprintf(id, sizeof(id), "%016" PRIx64, view->conversation);
-	bool saved = view->slot < 0;
+	bool held = view->place == CONVERSATION_HELD, saved = view->place == CONVERSATION_SAVED;
 	json_array_append_new(
 	        each->array,
 	        json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:o}", "id",
-	                  view->conversation ? json_string(id) : json_null(), "state", saved ? "saved" : "held",
+	                  view->conversation ? json_string(id) : json_null(), "state", states[view->place],
 	                  "model", json_lossy(str_from(model->name)), "slot",
-	                  saved ? json_null() : json_integer(view->slot), "tokens", (json_int_t)view->tokens,
+	                  held ? json_integer(view->slot) : json_null(), "tokens", (json_int_t)view->tokens,
 	                  "bytes", (json_int_t)view->bytes, "saved_at_ms",
 	                  saved ? json_integer(api_epoch_ms(each->api, view->saved_at_us)) : json_null()));
 }

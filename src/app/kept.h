@@ -40,6 +40,7 @@ struct kept_talk {
 	int64_t held_tokens[SLOTS_TOLD_MAX];
 	int64_t task[SLOTS_TOLD_MAX];
 	bool clearing;            /* `talk` saves them, or their files are being sealed */
+	uint64_t saving;          /* ... these slots' alone: the others are only given up */
 	bool keeping;             /* ... because it is to end */
 	bool clear_asked;         /* ... for the arbiter */
 	bool stop_then;           /* what is asked is awaited, and then the engine is to end */

@@ -308,7 +308,8 @@ void shell_each_conversation(void *ctx, void (*each)(void *each_ctx, const struc
 			struct conversation_view view = {
 				.model = kept->model,
 				.conversation = kept->conversation[slot],
-				.slot = (int)slot,
+				.place = kept->saving >> slot & 1 ? CONVERSATION_SAVING : CONVERSATION_HELD,
+				.slot = slot,
 				.tokens = kept->held_tokens[slot],
 				.bytes = kv_shape_bytes(&kept->shape, kept->held_tokens[slot]),
 			};
@@ -321,7 +322,7 @@ void shell_each_conversation(void *ctx, void (*each)(void *each_ctx, const struc
 		struct conversation_view view = {
 			.model = saved->model,
 			.conversation = saved->conversation,
-			.slot = -1,
+			.place = CONVERSATION_SAVED,
 			.tokens = saved->tokens,
 			.bytes = saved->bytes,
 			.saved_at_us = saved->at_us,

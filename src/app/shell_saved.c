@@ -86,6 +86,7 @@ static void forget_held(struct kept_talk *kept)
 static void after_clear(struct kept_talk *kept, const struct conversations_told *told)
 {
 	kept->clearing = false;
+	kept->saving = 0;
 	if (told->error)
 		log_warn("%s: its conversations could not all be given up: %s", name_of(kept), told->text);
 	else
@@ -155,6 +156,10 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 		else if (told->spoilt >> i & 1)
 			saved_spoilt(kept->shell->save_dir, &entry);
 	}
+	if (!told->error && !kept->keeping) /* erased, and not in a file */
+		for (uint32_t i = 0; i < kept->slots; i++)
+			kept->held_tokens[i] = told->saved >> i & 1 ? kept->held_tokens[i] : 0;
+	kept->saving = told->saved;
 	sealing->kept = kept;
 	sealing->folder = kept->shell->save_dir;
 	sealing->told = *told;
@@ -164,16 +169,18 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 }
 
 /* Names for those that are known and may be kept. */
-static void name_files(const struct kept_talk *kept, struct conversations_order *order)
+static void name_files(struct kept_talk *kept, struct conversations_order *order)
 {
 	int64_t left = keeps_bytes(kept);
 
+	kept->saving = 0;
 	for (uint32_t i = 0; i < kept->slots; i++) {
 		struct saved_conversation entry = entry_of(kept, i);
 		if (!entry.conversation || entry.bytes > left)
 			continue;
 		left -= entry.bytes;
 		str_copy(order->file[i], sizeof(order->file[i]), str_from(entry.file));
+		kept->saving |= UINT64_C(1) << i;
 	}
 }
 

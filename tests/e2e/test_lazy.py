@@ -105,14 +105,24 @@ def test_idle_conversations_go_before_models_and_come_back(start):
     said, tokens, _ = say(daemon, 120)
     full = settled(daemon, tokens)
     pid = engine_pids(daemon, "chat")[0]
-    filled = rss(pid, "RssAnon")
-    ask(daemon, "POST", "/v1/chat/completions", chat_body("other"), timeout=60)
+    filled, kept = rss(pid, "RssAnon"), full["kv_kept_bytes"]
+    asks = InTheBackground(lambda: ask(daemon, "POST", "/v1/chat/completions", chat_body("other"), timeout=60))
+    states = []
+
+    def is_over():
+        there = rss(pid, "RssAnon")
+        states.extend(c["state"] for c in held(daemon))
+        assert states[-1] != "held" or there > filled - kept / 2, "what was given up before is not held"
+        return asks.is_over() and states[-1] == "saved"
+    wait_for("it to be saved and the other to have answered", is_over, 60)
+    assert states == sorted(states, key=["held", "saving", "saved"].index)
+    assert asks().status == 200
     assert [d["model"] for d in decisions(daemon, "shrink")] == ["chat"]
     assert not decisions(daemon, "evict")
     assert engine_pids(daemon, "chat") == [pid]
-    assert filled - rss(pid, "RssAnon") > full["kv_kept_bytes"] * 0.9
-    wait_for("it to be saved", lambda: [(c["state"], c["model"]) for c in held(daemon)] == [("saved", "chat")])
-    assert held(daemon)[0]["tokens"] >= tokens - 2
+    assert filled - rss(pid, "RssAnon") > kept * 0.9
+    saved, = held(daemon)
+    assert (saved["state"], saved["model"], saved["slot"]) == ("saved", "chat", None) and saved["tokens"] >= tokens - 2
     # The same words again: their beginning is not read a second time.
     ask(daemon, "POST", "/api/v1/models/other/unload", b"{}", {"Content-Type": "application/json"}, timeout=30)
     again, _, cached = say(daemon, 120)
