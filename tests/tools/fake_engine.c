@@ -603,10 +603,10 @@ int main(int argc, char **argv)
 	if (!options.listen_late)
 		start_server();
 	load();
+	fprintf(stderr, "fake_engine: model loaded\n");
 	ready = !options.never_ready;
 	if (options.listen_late)
 		start_server();
-	fprintf(stderr, "fake_engine: model loaded\n");
 	if (dies_at("idle")) {
 		pause_ms(100);
 		die();

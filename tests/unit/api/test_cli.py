@@ -16,7 +16,7 @@ PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 def run(*words, **environment):
     bare = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")}
-    return subprocess.run([PROGRAM, *words], env={**bare, **environment}, capture_output=True, text=True, timeout=30,
+    return subprocess.run([PROGRAM, *words], env={**bare, **environment}, capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
 
 

@@ -139,7 +139,7 @@ static inline bool comes(struct bench *bench, const int *counter, int value, uin
 	return *counter >= value;
 }
 
-#define WAIT(what) assert_true(comes(bench, &bench->what, 1, 20000))
+#define WAIT(what) assert_true(comes(bench, &bench->what, 1, 60000))
 
 static inline int try_spawn(struct bench *bench, uint32_t slots, uint32_t context_tokens, struct err *err)
 {

@@ -101,7 +101,7 @@ void world_verdict(struct world *world, const struct action *action);
 
 #define TURN_UNTIL(world, condition)                                                             \
 	do {                                                                                     \
-		uint64_t limit_ = uv_hrtime() + UINT64_C(8000000000);                            \
+		uint64_t limit_ = uv_hrtime() + UINT64_C(40000000000);                            \
 		while (!(condition)) {                                                           \
 			world_turn(world);                                                       \
 			if (uv_hrtime() > limit_)                                                \

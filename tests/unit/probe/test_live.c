@@ -1,6 +1,5 @@
 /* The probe against this machine and children whose memory is known. */
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 struct child {
 	pid_t pid;
 	int ready; /* read end: a byte comes when it holds its memory */
+	int told;  /* of one that forks: read end, a byte comes from each of the two */
 };
 
 /* A process of its own session that touches `anon` bytes and the pages of `file`, then waits. */
@@ -54,7 +54,7 @@ static struct child start_child(int64_t anon, const char *file, int64_t file_byt
 	close(ends[1]);
 	char byte;
 	assert_int_equal(read(ends[0], &byte, 1), 1);
-	return (struct child){ pid, ends[0] };
+	return (struct child){ pid, ends[0], -1 };
 }
 
 static void stop_child(struct child *child)
@@ -62,6 +62,8 @@ static void stop_child(struct child *child)
 	kill(child->pid, SIGKILL);
 	waitpid(child->pid, NULL, 0);
 	close(child->ready);
+	if (child->told >= 0)
+		close(child->told);
 }
 
 static struct sample *read_live(struct sample *sample)
@@ -193,18 +195,27 @@ static struct child start_forking(pid_t *session)
 		close(told[1]);
 		char byte;
 		assert_int_equal(read(told[0], &byte, 1), 1);
-		close(told[0]);
-		return (struct child){ *session, ends[1] };
+		return (struct child){ *session, ends[1], told[0] };
 	}
 	close(ends[1]);
 	setsid();
 	char byte = 'r';
 	if (write(told[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1)
 		_exit(1);
-	(void)!fork();
+	if (fork() == 0 && write(told[1], &byte, 1) != 1)
+		_exit(1);
 	alarm(30);
 	pause();
 	_exit(0);
+}
+
+/* Until there are two. */
+static void let_fork(const struct child *child)
+{
+	char byte = 'f';
+
+	assert_int_equal(write(child->ready, &byte, 1), 1);
+	assert_int_equal(read(child->told, &byte, 1), 1);
 }
 
 static void who_comes_later_is_found_by_the_next_look_at_all(void **state)
@@ -218,11 +229,8 @@ static void who_comes_later_is_found_by_the_next_look_at_all(void **state)
 	sample.seen = seen_new();
 	look(&sample, false);
 	assert_int_equal(sample.owner[0].processes, 1);
-	assert_int_equal(write(child.ready, "f", 1), 1);
-	for (int i = 0; i < 200 && sample.owner[0].processes < 2; i++) {
-		poll(NULL, 0, 5);
-		look(&sample, false);
-	}
+	let_fork(&child);
+	look(&sample, false);
 	assert_int_equal(sample.owner[0].processes, 2);
 	kill(-session, SIGKILL);
 	stop_child(&child);
@@ -240,8 +248,7 @@ static void who_was_nobodys_is_found_when_it_is_asked_for(void **state)
 	(void)state;
 	sample = (struct sample){ .owners = 1, .owner[0].pgid = other.pid };
 	sample.seen = seen_new();
-	assert_int_equal(write(child.ready, "f", 1), 1);
-	poll(NULL, 0, 50);
+	let_fork(&child);
 	look(&sample, false);
 	look(&sample, false);
 	assert_true(seen_last(sample.seen)->others > 1);

@@ -20,7 +20,7 @@ ALWAYS = {"baseline_from_one_reading", "gpu_owners_unknown", "over_capacity", "d
 
 
 def ask(verb, root):
-    done = subprocess.run([PROGRAM, verb, "--root", str(root), "--json"], capture_output=True, timeout=20,
+    done = subprocess.run([PROGRAM, verb, "--root", str(root), "--json"], capture_output=True, timeout=60,
                           env={"PATH": "/usr/bin:/bin", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "")})
     assert done.returncode == 0, f"{root}: {verb} ended with {done.returncode}: {done.stderr[-800:]}"
     return json.loads(done.stdout)
@@ -422,7 +422,7 @@ def a_model_is_judged_without_its_engine():
         conf.write_text("engines: {llama-server: {path: /no/such/llama-server}}\n"
                         f"models: {{chat: {{engine: llama-server, file: {model}, context: 2048}}}}\n")
         done = subprocess.run([PROGRAM, "doctor", "--root", str(TREES / "strix-halo-gtt"), "-f", str(conf), "--json"],
-                              capture_output=True, text=True, timeout=20)
+                              capture_output=True, text=True, timeout=60)
     told = json.loads(done.stdout)
     check = next((check for check in told["checks"] if check["id"] == "quantisation"), None)
     if not check or check["status"] != "ok" or "llama-server is not here" not in check["found"] or len(told["quantisation"]) != 1:

@@ -17,6 +17,8 @@
 #include "store/queue.h"
 #include "store/store.h"
 
+enum { PATIENCE_MS = 60000 }; /* a disk may be busy */
+
 /* Each test runs in an empty folder of its own. */
 static int setup(void **state)
 {
@@ -83,13 +85,13 @@ static char *ask(struct store *store, const char *kind, const char *model, int64
 	struct store_query query = { kind, model, since_ms, limit };
 	bool taken = false;
 
-	for (int i = 0; i < 5000 && !taken; i++) {
+	for (int i = 0; i < PATIENCE_MS && !taken; i++) {
 		taken = store_query(store, &query, on_json, &answer);
 		if (!taken)
 			pause_ms(1); /* the queue is full of a test's rows */
 	}
 	assert_true(taken);
-	for (int i = 0; i < 5000 && !atomic_load(&answer.ready); i++)
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&answer.ready); i++)
 		pause_ms(1);
 	assert_true(atomic_load(&answer.ready));
 	return answer.json;
@@ -154,7 +156,7 @@ static void rows_come_back_as_json_with_the_newest_first(void **state)
 	              "\"estimate_bytes\":0,\"measured_base_bytes\":0,\"measured_peak_bytes\":0,"
 	              "\"load_ms\":0}]");
 	assert_answer(store, "observations", "none", 0, 10, "[]");
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 }
 
 static void requests_keep_all_their_fields(void **state)
@@ -172,7 +174,7 @@ static void requests_keep_all_their_fields(void **state)
 	              "\"path\":\"/v1/x\",\"priority\":\"batch\",\"outcome\":\"ok\",\"status\":200,"
 	              "\"wait_ms\":2,\"load_ms\":3,\"first_byte_ms\":4,\"total_ms\":5,\"bytes_in\":6,"
 	              "\"bytes_out\":7,\"tokens_in\":8,\"tokens_out\":9}]");
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 }
 
 static void what_was_queued_survives_the_close(void **state)
@@ -186,7 +188,7 @@ static void what_was_queued_survives_the_close(void **state)
 		snprintf(id, sizeof(id), "id-%d", i);
 		assert_true(add_decision(store, i, id, i % 2 ? "a" : "b"));
 	}
-	store_close(store, 10000);
+	store_close(store, PATIENCE_MS);
 	store = open_store();
 	char *json = ask(store, "decisions", "a", 997, 1000);
 	assert_non_null(strstr(json, "\"id\":\"id-999\""));
@@ -196,7 +198,7 @@ static void what_was_queued_survives_the_close(void **state)
 	free(json);
 	store_counters(store, &counters);
 	assert_int_equal(counters.written + counters.dropped + counters.failed, 0);
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	assert_int_equal(number("history.db", "SELECT count(*) FROM decisions"), 1000);
 	assert_int_equal(number("history.db", "PRAGMA user_version"), 1);
 }
@@ -215,7 +217,7 @@ static void a_missing_text_is_empty_and_a_long_one_is_cut_at_a_character(void **
 	assert_non_null(strstr(json, "\"id\":\"\""));
 	assert_null(strchr(json, '?'));
 	free(json);
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	assert_int_equal(number("history.db", "SELECT length(CAST(text AS BLOB)) FROM decisions"), 2047);
 }
 
@@ -229,7 +231,7 @@ static void a_query_of_no_such_kind_is_refused(void **state)
 	assert_false(store_query(store, &(struct store_query){ "requests", "", 0, 1001 }, on_json, NULL));
 	assert_false(store_query(NULL, &(struct store_query){ "requests", "", 0, 1 }, on_json, NULL));
 	assert_false(add_decision(NULL, 1, "", ""));
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	store_close(NULL, 0);
 }
 
@@ -250,11 +252,11 @@ static void learned_rows_come_back_the_last_of_each_key(void **state)
 	assert_true(store_save_learned(store, 5, 2, &two, 8));
 	assert_true(store_save_learned(store, UINT64_MAX, 1, &three, 8));
 	assert_true(store_save_learned(store, 7, 7, &other, 4));
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	store = open_store();
 	assert_int_equal(store_load_learned(store, 8, add_learned, &sum), 2);
 	assert_true(sum == 32 || sum == 23);
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 }
 
 static void a_full_queue_costs_rows_which_are_counted(void **state)
@@ -290,7 +292,7 @@ static void many_rows_at_once_are_written_or_counted(void **state)
 	assert_int_equal(counters.dropped, refused);
 	assert_int_equal(counters.written, 20000 - refused);
 	assert_int_equal(counters.failed, 0);
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 }
 
 static void an_older_schema_is_brought_forward_step_by_step(void **state)
@@ -319,7 +321,7 @@ static void an_empty_file_becomes_a_history(void **state)
 {
 	(void)state;
 	sql("history.db", "VACUUM");
-	store_close(open_store(), 5000);
+	store_close(open_store(), PATIENCE_MS);
 	assert_int_equal(number("history.db", "PRAGMA user_version"), 1);
 }
 
@@ -338,7 +340,7 @@ static void a_newer_file_is_left_alone(void **state)
 	struct store *store = open_store();
 	(void)state;
 
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	sql("history.db", "CREATE TABLE later(x); PRAGMA user_version = 2");
 	assert_left_alone("newer version (schema 2, this program knows 1)");
 	assert_int_equal(number("history.db", "PRAGMA user_version"), 2);
@@ -370,7 +372,7 @@ static void a_file_of_rubbish_is_kept_aside_and_a_new_one_begun(void **state)
 	assert_non_null(strstr(err.text, "damaged; it is kept as history.db.damaged-"));
 	assert_false(store_take_error(store, &err));
 	assert_true(add_decision(store, 1, "x", "m"));
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	assert_int_equal(number("history.db", "SELECT count(*) FROM decisions"), 1);
 	int found = 0;
 	for (time_t at = before; at <= time(NULL); at++) {
@@ -390,7 +392,7 @@ static void a_file_damaged_in_use_costs_a_batch_and_is_replaced(void **state)
 
 	for (int i = 0; i < 3000; i++)
 		add_decision(store, i, "x", "m");
-	store_close(store, 10000);
+	store_close(store, PATIENCE_MS);
 	struct stat stat_of;
 	assert_int_equal(stat("history.db", &stat_of), 0);
 	FILE *file = fopen("history.db", "r+e");
@@ -409,7 +411,7 @@ static void a_file_damaged_in_use_costs_a_batch_and_is_replaced(void **state)
 	assert_true(counters.failed >= 1 && counters.failed < 10);
 	assert_true(store_take_error(store, &err));
 	assert_non_null(strstr(err.text, "damaged"));
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	assert_int_equal(number("history.db", "SELECT count(*) FROM decisions"), counters.written);
 	for (time_t at = before; at <= time(NULL); at++) {
 		static const char *const parts[] = { "", "-wal", "-shm" };
@@ -436,7 +438,7 @@ static void a_file_that_may_not_be_written_is_an_error(void **state)
 	uid_t me = geteuid();
 	(void)state;
 
-	store_close(open_store(), 5000);
+	store_close(open_store(), PATIENCE_MS);
 	assert_int_equal(chmod("history.db", 0444), 0);
 	assert_int_equal(chmod(".", 0555), 0);
 	if (me == 0)
@@ -483,7 +485,7 @@ static void a_full_disk_costs_rows_said_once_and_then_goes_on(void **state)
 	free(json);
 	store_counters(store, &after);
 	assert_int_equal(after.written, counters.written + 1);
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 }
 
 static void a_full_file_system_is_survived(void **state)
@@ -510,7 +512,7 @@ static void a_full_file_system_is_survived(void **state)
 	assert_true(counters.failed > 0);
 	assert_true(store_take_error(store, &err));
 	assert_non_null(strstr(err.text, "full"));
-	store_close(store, 5000);
+	store_close(store, PATIENCE_MS);
 	assert_int_equal(umount("small"), 0);
 	rmdir("small");
 }
@@ -549,7 +551,7 @@ static void queries_pending_at_the_close_are_answered(void **state)
 	for (size_t i = 0; i < 8; i++)
 		assert_true(store_query(store, &(struct store_query){ "decisions", "", 0, 1 }, on_json,
 		                        &answers[i]));
-	store_close(store, 10000);
+	store_close(store, PATIENCE_MS);
 	for (size_t i = 0; i < 8; i++) {
 		assert_true(atomic_load(&answers[i].ready));
 		free(answers[i].json);
