@@ -1,5 +1,8 @@
 #include "api/sentence.h"
 
+#include <string.h>
+#include <sys/wait.h>
+
 #include "api/sentence_parts.h"
 
 /* Why something was begun or ended, to stand behind the sentence's verb; "" where there is nothing to say. */
@@ -261,7 +264,7 @@ static void put_next_try(const struct decision *d, struct buf *out)
 static void put_cause(const struct decision *d, struct buf *out)
 {
 	static const char *const texts[CAUSE_COUNT] = {
-		[CAUSE_KILLED] = "killed from outside",
+		[CAUSE_KILLED] = "killed from outside, signal 9",
 		[CAUSE_GROUP_LIMIT] = "killed by the kernel at the control group's memory limit",
 		[CAUSE_MACHINE_FULL] = "killed by the kernel because the machine ran out of memory",
 		[CAUSE_DEVICE_FULL] = "its device had no memory left for it",
@@ -271,12 +274,31 @@ static void put_cause(const struct decision *d, struct buf *out)
 		buf_printf(out, " (%s)", texts[d->cause]);
 }
 
+/* Of its own accord: with which status, or of which signal. */
+static void put_status(const struct decision *d, struct buf *out)
+{
+	int status = d->exit_status;
+
+	if (WIFSIGNALED(status))
+		buf_printf(out, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		buf_printf(out, "status %d", WEXITSTATUS(status));
+}
+
 static void put_death(const struct decision *d, const char *model, struct buf *out)
 {
-	buf_printf(out, "the engine of %s ended by itself", model);
-	put_cause(d, out);
+	if (d->cause == CAUSE_NONE) {
+		buf_printf(out, "%s could not be asked any more", model);
+	} else {
+		buf_printf(out, "the engine of %s ended", model);
+		if (d->cause == CAUSE_CRASHED) {
+			buf_printf(out, " by itself, with ");
+			put_status(d, out);
+		}
+		put_cause(d, out);
+	}
 	if (d->running)
-		buf_printf(out, " with %u request%s running", d->running, sentence_plural(d->running));
+		buf_printf(out, ", with %u request%s running", d->running, sentence_plural(d->running));
 	put_next_try(d, out);
 }
 
@@ -293,6 +315,10 @@ static void put_failure(const struct decision *d, const char *model, struct buf 
 		buf_printf(out, ": no progress");
 	if (d->reason == REASON_SLOW)
 		buf_printf(out, ": longer than start_timeout");
+	if (d->cause == CAUSE_CRASHED) {
+		buf_printf(out, ": its engine ended by itself, with ");
+		put_status(d, out);
+	}
 	put_cause(d, out);
 	put_next_try(d, out);
 }

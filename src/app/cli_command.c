@@ -34,7 +34,8 @@ static int command_model(const struct cli_args *args, const char *body)
 	/* What was measured of a load says nothing of what it takes. */
 	bool settled = json_is_true(json_object_get(root, "settled"));
 	int64_t bytes = json_int(root, settled ? "measured_bytes" : "claim_bytes");
-	if (bytes)
+	bool stays = args->verb != &verb_unload && args->verb != &verb_stop;
+	if (bytes && stays)
 		printf(", %s %s", settled ? "takes" : "claims", units_size(size, bytes));
 	if (json_int(root, "took_ms"))
 		printf(", took %s", units_duration(time, json_int(root, "took_ms") * US_PER_MS));

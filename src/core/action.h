@@ -145,6 +145,8 @@ struct decision {
 	uint32_t context_tokens; /* GROW, and the READY that ends it: per conversation, then */
 	uint32_t context_was;    /* GROW, SHRINK: before */
 	uint32_t request_kind;   /* QUEUE, REFUSE, CANCEL: enum request_kind, what was asked for */
+	int32_t exit_status;     /* LOAD_FAILED, DIED: as waitpid(2) gives it */
+	uint32_t unused;
 };
 
 struct action {

@@ -156,9 +156,13 @@ static bool about_instance(struct arbiter *a, const struct event *event)
 	if (instance->state == INSTANCE_GONE)
 		return false;
 	if (event->type == EVENT_INSTANCE_EXITED) {
-		instance_exited(a, instance, (enum fail)event->instance.fail,
-		                (enum end_cause)event->instance.cause,
-		                event->instance.never_ready != 0);
+		const struct instance_ending ending = {
+			.fail = (enum fail)event->instance.fail,
+			.cause = (enum end_cause)event->instance.cause,
+			.exit_status = event->instance.exit_status,
+			.never_ready = event->instance.never_ready != 0,
+		};
+		instance_exited(a, instance, &ending);
 		return true;
 	}
 	if (event->type == EVENT_INSTANCE_SPAWNED) {

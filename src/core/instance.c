@@ -339,9 +339,10 @@ void instance_unload(struct arbiter *a, struct instance *instance, enum action_t
 }
 
 static void count_failure(struct arbiter *a, struct instance *instance, enum reason reason,
-                          enum fail fail, enum end_cause cause, bool never_ready)
+                          const struct instance_ending *ending)
 {
 	struct model *model = model_row(a, instance->model);
+	enum fail fail = ending->fail;
 	bool loading = instance->state == INSTANCE_LOADING;
 
 	if (loading && fail != FAIL_START_TIMEOUT && fail != FAIL_UNREACHABLE && fail != FAIL_OUT_OF_MEMORY)
@@ -349,7 +350,7 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	if (fail == FAIL_OUT_OF_MEMORY)
 		footprint_ran_out(a, model);
 	if (loading)
-		model_load_failed(a, model, never_ready, fail);
+		model_load_failed(a, model, ending->never_ready, fail);
 	else
 		model_crashed(a, model);
 	if (reason == REASON_SLOW) /* the next load would be as slow: nobody waits for two */
@@ -357,7 +358,8 @@ static void count_failure(struct arbiter *a, struct instance *instance, enum rea
 	struct decision decision =
 		decision_about(a, loading ? DECISION_LOAD_FAILED : DECISION_DIED, reason, model);
 	decision.fail = fail;
-	decision.cause = cause;
+	decision.cause = ending->cause;
+	decision.exit_status = ending->exit_status;
 	decision.load_us = loading ? a->now - instance->opened_at : 0;
 	decision.wait_us = model->retry_at - a->now;
 	decision_record(a, &decision);
@@ -367,25 +369,24 @@ void instance_unhealthy(struct arbiter *a, struct instance *instance, enum reaso
 {
 	if (instance->state >= INSTANCE_STOPPING)
 		return;
-	enum fail fail = FAIL_ENGINE_DIED;
+	struct instance_ending ending = { .fail = FAIL_ENGINE_DIED };
 	if (instance->state == INSTANCE_LOADING)
-		fail = reason == REASON_STALLED || reason == REASON_SLOW ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
-	count_failure(a, instance, reason, fail, CAUSE_NONE, false);
+		ending.fail = reason == REASON_STALLED || reason == REASON_SLOW ? FAIL_START_TIMEOUT : FAIL_LOAD_FAILED;
+	count_failure(a, instance, reason, &ending);
 	instance_cut(instance, FAIL_ENGINE_DIED);
 	instance_end(a, instance, ACTION_KILL, reason);
 }
 
-void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, enum end_cause cause,
-                     bool never_ready)
+void instance_exited(struct arbiter *a, struct instance *instance, const struct instance_ending *ending)
 {
 	struct model *model = model_row(a, instance->model);
 
 	assert(instance->state != INSTANCE_GONE);
 	if (instance->state < INSTANCE_STOPPING)
-		count_failure(a, instance, REASON_NONE, fail, cause, never_ready);
+		count_failure(a, instance, REASON_NONE, ending);
 	leave_loading(a, instance);
 	if (!instance->cut)
-		instance_cut(instance, fail == FAIL_OUT_OF_MEMORY ? fail : FAIL_ENGINE_DIED);
+		instance_cut(instance, ending->fail == FAIL_OUT_OF_MEMORY ? ending->fail : FAIL_ENGINE_DIED);
 	enter(a, instance, INSTANCE_GONE);
 	instance->exited_at = a->now;
 	instance->seen_gone = 0; /* what was read before the exit proves nothing */

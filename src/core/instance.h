@@ -51,8 +51,14 @@ void instance_end(struct arbiter *a, struct instance *instance, enum action_type
 /* ... for nobody else's sake: the decision is recorded. */
 void instance_unload(struct arbiter *a, struct instance *instance, enum action_type how,
                      enum reason reason);
-void instance_exited(struct arbiter *a, struct instance *instance, enum fail fail, enum end_cause cause,
-                     bool never_ready);
+/* How an engine ended that nobody had told to. */
+struct instance_ending {
+	enum fail fail;
+	enum end_cause cause;
+	int32_t exit_status;
+	bool never_ready;
+};
+void instance_exited(struct arbiter *a, struct instance *instance, const struct instance_ending *ending);
 void instance_close(struct arbiter *a, struct instance *instance);
 
 /* It is sick: kill it; in a load that is a failed load, later a death. */
