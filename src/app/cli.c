@@ -12,6 +12,7 @@ static const struct cli_option serve_options[] = {
 	{ "record", 0, CLI_TEXT, "FILE", "write everything the arbiter learns, for cotenant lab replay" },
 	{ "paranoid", 0, CLI_FLAG, NULL, "prove the arbiter's invariants after every step" },
 	{ "verbose", 'v', CLI_FLAG, NULL, "tell each request's place and way in the log, too" },
+	{ "takeover", 0, CLI_FLAG, NULL, "not built yet: stop the running daemon first" },
 	{ 0 },
 };
 
@@ -29,7 +30,7 @@ static const struct cli_verb verb_serve = {
 	        "  cotenant serve -f cotenant.yaml\n"
 	        "  curl -s localhost:8778/v1/models",
 	.options = serve_options,
-	.raw = cmd_serve,
+	.run = cmd_serve,
 };
 
 struct group {
@@ -161,13 +162,6 @@ static int run_verb(const struct cli_verb *verb, int argc, char **argv)
 {
 	struct cli_args args;
 
-	if (verb->raw) {
-		if (argc > 1 && wants_help(argv[1])) {
-			cli_args_help(verb);
-			return CLI_DONE;
-		}
-		return verb->raw(argc, argv);
-	}
 	int code = cli_args_parse(verb, argc, argv, &args);
 	return code == CLI_ARGS_RUN ? verb->run(&args) : code;
 }

@@ -66,7 +66,6 @@ struct cli_verb {
 	bool reads;           /* takes --json */
 	bool asks;            /* takes --socket and --url */
 	int (*run)(const struct cli_args *args);
-	int (*raw)(int argc, char **argv); /* instead of run: parses for itself, but for --help */
 };
 
 /* Run the command line; the exit code. */
@@ -83,8 +82,12 @@ int cli_fail(int code, const char *command, const char *format, ...)
 void cli_put(const char *text);
 void cli_put_str(struct str text);
 
+/* cli_config.c: there is no configuration; the one at `path` cannot be used, of which its problems were said. CLI_FAILED. */
+int cli_no_config(void);
+int cli_bad_config(const char *path);
+
 /* serve.c: the daemon. */
-int cmd_serve(int argc, char **argv);
+int cmd_serve(const struct cli_args *args);
 
 /* The rows, by file. */
 extern const struct cli_verb verb_ps, verb_ls, verb_show;                    /* cli_models.c */

@@ -20,23 +20,25 @@ static const struct cli_option file_options[] = {
 	"Without -f the file is $COTENANT_CONFIG, else ./cotenant.yaml,\n"                       \
 	"~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml."
 
-static int no_file(void)
+int cli_no_config(void)
 {
 	return cli_fail(CLI_FAILED, "cotenant init",
 	                "there is no configuration: no $COTENANT_CONFIG, ./cotenant.yaml, "
 	                "~/.config/cotenant/cotenant.yaml or /etc/cotenant/cotenant.yaml");
 }
 
-/* What is wrong was said, with its lines: there is nothing left but to mend it. */
-static int unusable(const char *path)
+/* What is wrong was said, with its lines: there is nothing left but to mend it, or to write one. */
+int cli_bad_config(const char *path)
 {
 	char command[300];
 	struct stat file;
 
 	if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
 		return cli_fail(CLI_FAILED, "cotenant config --help", "%s is no file", path);
-	if (access(path, F_OK) < 0)
-		return cli_fail(CLI_FAILED, "cotenant config --help", "%s is not there", path);
+	if (access(path, F_OK) < 0) {
+		snprintf(command, sizeof(command), "cotenant init -f %.200s", path);
+		return cli_fail(CLI_FAILED, command, "%s is not there", path);
+	}
 	snprintf(command, sizeof(command), "${EDITOR:-vi} %.200s", path);
 	return cli_fail(CLI_FAILED, command, "%s cannot be used as it is", path);
 }
@@ -86,7 +88,7 @@ static int run_check(const struct cli_args *args)
 
 	char *path = conf_find(cli_value(args, "file")->text);
 	if (!path)
-		return no_file();
+		return cli_no_config();
 	struct conf *conf = conf_load(path, &problems);
 	if (conf)
 		look_at_files(conf, path, &problems);
@@ -100,7 +102,7 @@ static int run_check(const struct cli_args *args)
 			printf("%s: good, %zu model%s\n", path, conf->model_count,
 			       conf->model_count == 1 ? "" : "s");
 	}
-	int code = conf ? CLI_DONE : unusable(path);
+	int code = conf ? CLI_DONE : cli_bad_config(path);
 	conf_free(conf);
 	buf_release(&problems);
 	free(path);
@@ -158,12 +160,12 @@ static int run_config(const struct cli_args *args)
 		return print_running(args);
 	}
 	if (!path)
-		return no_file();
+		return cli_no_config();
 	struct conf *conf = conf_load(path, &problems);
 	int code = CLI_DONE;
 	if (!conf) {
 		fputs(buf_cstr(&problems), stderr);
-		code = unusable(path);
+		code = cli_bad_config(path);
 	} else {
 		if (args->json)
 			conf_print_json(conf, &text);

@@ -12,6 +12,7 @@
 #include "app/cli.h"
 #include "base/alloc.h"
 #include "conf/text.h"
+#include "estimate/estimate.h"
 #include "http/utf8.h"
 
 /*
@@ -27,6 +28,7 @@ struct found {
 	int count;
 	bool more;    /* there were too many */
 	int unnamed;  /* left out: YAML cannot hold their names */
+	int broken;   /* left out: by their names models, and none by what they hold */
 };
 
 static const struct cli_option init_options[] = {
@@ -84,6 +86,35 @@ static void search(const char *folder, int depth, struct found *found)
 		}
 	}
 	closedir(dir);
+}
+
+/* Is it one by what it holds? Says why not. */
+static bool can_be_read(const char *path)
+{
+	struct estimate_params params;
+	struct estimate estimate;
+	struct err err = { 0 };
+
+	estimate_defaults(&params);
+	if (estimate_file(path, &params, &estimate, &err) == 0 && estimate.missing_bytes > 0)
+		err_set(&err, -ENODATA, "%s is cut short: %lld bytes are missing", path, (long long)estimate.missing_bytes);
+	if (err.text[0])
+		fprintf(stderr, "left out: %s\n", err.text);
+	return !err.text[0];
+}
+
+static void leave_broken_out(struct found *found)
+{
+	int kept = 0;
+
+	for (int i = 0; i < found->count; i++) {
+		if (can_be_read(found->path[i]))
+			found->path[kept++] = found->path[i];
+		else
+			free(found->path[i]);
+	}
+	found->broken = found->count - kept;
+	found->count = kept;
 }
 
 static int by_path(const void *a, const void *b)
@@ -255,6 +286,25 @@ static int write_config(const char *path, const struct found *found)
 	return tell(path, found);
 }
 
+/* CLI_DONE, or what is wrong with a folder that was named, said. */
+static int look_at_folder(const char *name)
+{
+	struct stat file;
+	char command[PATH_MAX + 32];
+
+	if (stat(name, &file) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return cli_fail(CLI_FAILED, "cotenant init DIR", "%s is not there", name);
+	if (stat(name, &file) == 0 && !S_ISDIR(file.st_mode)) {
+		const char *slash = strrchr(name, '/');
+		int length = slash ? slash == name ? 1 : (int)(slash - name) : 1;
+		snprintf(command, sizeof(command), "cotenant init %.*s", length, slash ? name : ".");
+		return cli_fail(CLI_FAILED, command, "%s is a file; init takes the folder that it is in", name);
+	}
+	if (access(name, R_OK | X_OK) < 0)
+		return cli_fail(CLI_FAILED, "cotenant init DIR", "%s cannot be read: %s", name, strerror(errno));
+	return CLI_DONE;
+}
+
 static int run_init(const struct cli_args *args)
 {
 	const char *file = cli_value(args, "file")->text;
@@ -262,8 +312,8 @@ static int run_init(const struct cli_args *args)
 	char whole[PATH_MAX];
 
 	for (int i = 0; i < args->operands; i++)
-		if (!realpath(args->operand[i], whole) || access(whole, R_OK | X_OK) < 0)
-			return cli_fail(CLI_FAILED, "cotenant init DIR", "%s cannot be read: %s", args->operand[i], strerror(errno));
+		if (look_at_folder(args->operand[i]) != CLI_DONE)
+			return CLI_FAILED;
 	struct found *found = xcalloc(1, sizeof(*found));
 	for (int i = 0; i < args->operands; i++)
 		if (realpath(args->operand[i], whole))
@@ -271,10 +321,15 @@ static int run_init(const struct cli_args *args)
 	if (args->operands == 0)
 		looked = search_usual(found);
 	settle(found);
-	int code = found->count
-	                   ? write_config(file ? file : "cotenant.yaml", found)
-	                   : cli_fail(CLI_FAILED, "cotenant init DIR", "there are no model files (.gguf, .safetensors, "
-	                              "whisper's .bin) in %s", looked);
+	leave_broken_out(found);
+	int code = CLI_DONE;
+	if (found->count)
+		code = write_config(file ? file : "cotenant.yaml", found);
+	else if (found->broken)
+		code = cli_fail(CLI_FAILED, "cotenant init DIR", "no model file in %s can be used", looked);
+	else
+		code = cli_fail(CLI_FAILED, "cotenant init DIR", "there are no model files (.gguf, .safetensors, whisper's "
+		                "ggml-*.bin) in %s or the folders below it", looked);
 	for (int i = 0; i < found->count; i++)
 		free(found->path[i]);
 	free(found);
@@ -287,7 +342,8 @@ const struct cli_verb verb_init = {
 	.summary = "write a first configuration from the model files that are there",
 	.help = "Looks for model files in DIR and the folders below it, else in ~/models, ~/.cache/llama.cpp,\n"
 	        "~/.lmstudio/models and /var/lib/models, and writes a configuration with one model for each,\n"
-	        "named after its file. A configuration that is there already stays as it is.\n\n"
+	        "named after its file. What cannot be read as a model is left out, and said. A configuration that is\n"
+	        "there already stays as it is.\n\n"
 	        "By hand the least is (doc/config.md has all keys):\n"
 	        "  models:\n"
 	        "    chat: {file: ~/models/NAME.gguf}\n\n"

@@ -121,6 +121,24 @@ int saved_check(const char *folder, const struct saved_conversation *entry)
 	return length == entry->bytes && sum == entry->sum ? 0 : -EBADMSG;
 }
 
+const char *saved_wrong(char out[SAVED_WRONG], int code)
+{
+	switch (code) {
+	case -EBADMSG:
+		return "is damaged";
+	case -ENOENT:
+		return "is gone";
+	case -ELOOP:
+		return "is a link, which is not followed";
+	case -EACCES:
+	case -EPERM:
+		return "may not be read";
+	default:
+		snprintf(out, SAVED_WRONG, "cannot be read: %s", strerror(-code));
+		return out;
+	}
+}
+
 /* ---- those of this life ---- */
 
 static void remove_at(struct saved *saved, size_t at, bool with_file)

@@ -48,6 +48,9 @@ int saved_seal(const char *folder, struct saved_conversation *entry);
 void saved_spoilt(const char *folder, const struct saved_conversation *entry);
 /* 0; -EBADMSG: the file is not the one that was sealed. Another negative errno: it cannot be read. May block. */
 int saved_check(const char *folder, const struct saved_conversation *entry);
+/* What that says of the file: "is damaged". `out` is where it may be written. */
+enum { SAVED_WRONG = 96 };
+const char *saved_wrong(char out[SAVED_WRONG], int code);
 /* A sealed one; older ones of its model go until all fit into `most_bytes`. */
 void saved_put(struct saved *saved, const struct saved_conversation *entry, int64_t most_bytes);
 /* Older ones of the model go until all fit into `most_bytes`. */

@@ -1,6 +1,5 @@
 /* `cotenant serve`: options, then the shell. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,54 +10,6 @@
 #include "app/shell.h"
 #include "base/alloc.h"
 #include "base/log.h"
-
-static int usage_error(void)
-{
-	fprintf(stderr, "try: cotenant serve --help\n");
-	return CLI_USAGE;
-}
-
-static int parse(int argc, char **argv, struct shell_options *out)
-{
-	static const struct option options[] = {
-		{ "file", required_argument, NULL, 'f' },
-		{ "record", required_argument, NULL, 'r' },
-		{ "paranoid", no_argument, NULL, 'p' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "takeover", no_argument, NULL, 't' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	optind = 1;
-	while ((option = getopt_long(argc, argv, "f:v", options, NULL)) != -1) {
-		switch (option) {
-		case 'f':
-			out->conf_path = optarg;
-			break;
-		case 'r':
-			out->record_path = optarg;
-			break;
-		case 'p':
-			out->paranoid = true;
-			break;
-		case 'v':
-			log_set_level(LOG_LEVEL_DEBUG);
-			break;
-		case 't':
-			fprintf(stderr, "serve: --takeover is not built yet; stop the running "
-			                "daemon first\n");
-			return usage_error();
-		default:
-			return usage_error();
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "serve: unexpected argument \"%s\"\n", argv[optind]);
-		return usage_error();
-	}
-	return 0;
-}
 
 /* What a reload says of the file is read elsewhere than where the daemon was started. */
 static void make_absolute(char **path)
@@ -72,43 +23,43 @@ static void make_absolute(char **path)
 	*path = whole;
 }
 
+/* NULL: what is wrong is said. */
 static struct conf *load(const char *given, char **out_path)
 {
 	struct buf problems = BUF_INIT;
-	struct conf *conf;
 
 	*out_path = conf_find(given);
 	if (!*out_path) {
-		fprintf(stderr, "there is no configuration: no ./cotenant.yaml, ~/.config/cotenant/cotenant.yaml or "
-		                "/etc/cotenant/cotenant.yaml; try: cotenant init\n");
+		cli_no_config();
 		return NULL;
 	}
 	make_absolute(out_path);
-	conf = conf_load(*out_path, &problems);
-	if (buf_length(&problems))
-		fprintf(stderr, "%s", buf_cstr(&problems));
+	struct conf *conf = conf_load(*out_path, &problems);
+	if (conf || access(*out_path, F_OK) == 0)
+		fputs(buf_cstr(&problems), stderr);
 	if (!conf)
-		fprintf(stderr, "nothing was started; try: ${EDITOR:-vi} %s\n", *out_path);
+		cli_bad_config(*out_path);
 	buf_release(&problems);
 	return conf;
 }
 
-int cmd_serve(int argc, char **argv)
+int cmd_serve(const struct cli_args *args)
 {
-	struct shell_options options = { 0 };
+	struct shell_options options = { .record_path = cli_value(args, "record")->text,
+		                         .paranoid = cli_value(args, "paranoid")->given };
 	struct err err = { 0 };
 	char *path;
-	int status = parse(argc, argv, &options);
 
-	if (status)
-		return status;
+	if (cli_value(args, "takeover")->given)
+		return cli_fail(CLI_USAGE, "cotenant serve --help", "serve: --takeover is not built yet; stop the running "
+		                                                    "daemon first");
+	if (cli_value(args, "verbose")->given)
+		log_set_level(LOG_LEVEL_DEBUG);
 	/* Before anything else: the keeper is a copy of a process that has done nothing yet. */
 	struct keeper *keeper = keeper_fork(&err);
-	if (!keeper) {
-		fprintf(stderr, "serve: %s\n", err.text);
-		return CLI_FAILED;
-	}
-	struct conf *conf = load(options.conf_path, &path);
+	if (!keeper)
+		return cli_fail(CLI_FAILED, NULL, "serve: %s", err.text);
+	struct conf *conf = load(cli_value(args, "file")->text, &path);
 	if (!conf) {
 		keeper_close(keeper);
 		return CLI_FAILED;
@@ -120,7 +71,7 @@ int cmd_serve(int argc, char **argv)
 		/* The keeper sees our end of its socket close, and ends. */
 		return CLI_FAILED;
 	}
-	status = shell_run(shell);
+	int status = shell_run(shell);
 	free(shell);
 	free(path);
 	return status;

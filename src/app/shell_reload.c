@@ -42,6 +42,7 @@ struct reload {
 	struct catalogue fresh;    /* as conf->models stood when it was read */
 	const char **names;        /* of the rows of `fresh`; NULL: the row that there is stays */
 	struct buf report;
+	size_t changes_from, changes_to; /* the part of the report that tells what is new in it */
 };
 
 /* ---- on the worker ---- */
@@ -230,7 +231,16 @@ static int take_over(struct shell *shell, struct reload *reload)
 		return -EINVAL;
 	if (shell->phase != PHASE_SERVING)
 		return refuse(reload, "the daemon is going down\n");
-	switch (conf_compare(shell->conf, next, &reload->report)) {
+	/* Whoever saves a file may have emptied it first. */
+	if (next->is_blank && !shell->conf->is_blank) {
+		buf_printf(&reload->report, "nothing was applied: %s is empty, as a file is that was written in part; "
+		                            "try: models: {} in it, if no model is to be left\n", reload->path);
+		return -EINVAL;
+	}
+	reload->changes_from = buf_length(&reload->report);
+	enum conf_change change = conf_compare(shell->conf, next, &reload->report);
+	reload->changes_to = buf_length(&reload->report);
+	switch (change) {
 	case CONF_CHANGE_NONE:
 		buf_append_str(&reload->report, STR("nothing changed\n"));
 		return 0;
@@ -248,14 +258,27 @@ static int take_over(struct shell *shell, struct reload *reload)
 	return 0;
 }
 
-/* Whoever asked for it, the log has what became of it. */
-static void log_report(int code, struct str report)
+/* Of a reload that is refused what is wrong is an error, and not what is merely new in the file. */
+static enum log_level level_of(const struct reload *reload, int code, struct str line)
 {
+	size_t at = (size_t)(line.data - buf_str(&reload->report).data);
+	bool is_change = at >= reload->changes_from && at < reload->changes_to;
+
+	if (memmem(line.data, line.length, ": warning: ", strlen(": warning: ")))
+		return LOG_LEVEL_WARN;
+	return code < 0 && (!is_change || str_ends(line, "(needs a restart)")) ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO;
+}
+
+/* Whoever asked for it, the log has what became of it. */
+static void log_report(const struct reload *reload, int code)
+{
+	struct str rest = buf_str(&reload->report);
+
 	do {
-		struct str line = str_cut(report, '\n', &report);
+		struct str line = str_cut(rest, '\n', &rest);
 		if (line.length)
-			log_line(code < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "reload: %.*s", STR_ARG(line));
-	} while (report.data);
+			log_line(level_of(reload, code, line), "reload: %.*s", STR_ARG(line));
+	} while (rest.data);
 }
 
 /* ---- one after the other ---- */
@@ -271,7 +294,7 @@ static void after_reading(uv_work_t *work, int status)
 	if (shell->phase != PHASE_CLOSING) {
 		int code = status < 0 ? refuse(reload, "the daemon is going down\n")
 		                      : take_over(shell, reload);
-		log_report(code, buf_str(&reload->report));
+		log_report(reload, code);
 		if (reload->done)
 			reload->done(reload->arg, code, buf_str(&reload->report));
 	}

@@ -299,14 +299,15 @@ static void after_check(struct job *job)
 {
 	struct restoring *restoring = LIST_ENTRY(job, struct restoring, job);
 	struct conversations_order order = { .work = CONVERSATIONS_RESTORE, .ctx = restoring, .done = on_restored };
+	char wrong[SAVED_WRONG];
 
 	if (!restoring->kept) {
 		free(restoring);
 		return;
 	}
 	if (restoring->code < 0)
-		log_warn("%s: a saved conversation is given up and read anew: its file is %s", name_of(restoring->kept),
-		         restoring->code == -EBADMSG ? "damaged" : strerror(-restoring->code));
+		log_warn("%s: a saved conversation is given up and read anew: its file %s", name_of(restoring->kept),
+		         saved_wrong(wrong, restoring->code));
 	if (restoring->code < 0 || !kept_reach(restoring->kept, &order)) {
 		finish_restoring(restoring);
 		return;

@@ -173,6 +173,7 @@ struct conf_written;            /* how strings with ${env.NAME} stood in the fil
 
 struct conf {
 	char *path;                 /* the file it came from */
+	bool is_blank;              /* the file says nothing: it is empty, or holds comments alone */
 	struct conf_written *written; /* so that print shows no secret */
 	size_t written_count;
 	struct conf_pairs macros;   /* used up: their texts stand where they were named */

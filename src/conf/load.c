@@ -102,6 +102,7 @@ static struct conf *read_tree(const char *path, const struct node *root, struct 
 	};
 
 	conf->path = xstrdup(path);
+	conf->is_blank = node_is_null(root);
 	conf->state_dir = state_dir();
 	bind_section(&binder, &schema_root, conf, root);
 	if (problems->errors == 0)

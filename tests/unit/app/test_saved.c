@@ -186,6 +186,14 @@ static void a_file_that_is_not_what_was_written_is_known(void **state)
 	assert_int_equal(unlink(path) + mkdir(path, 0700), 0);
 	assert_int_equal(saved_check(folder, &entry), -EBADMSG);
 	assert_int_equal(rmdir(path), 0);
+	/* What is told of it is a sentence of its own, not the kernel's word alone. */
+	char text[SAVED_WRONG];
+	assert_string_equal(saved_wrong(text, -EBADMSG), "is damaged");
+	assert_string_equal(saved_wrong(text, saved_check(folder, &other)), "is gone");
+	assert_int_equal(symlink("/dev/zero", path), 0);
+	assert_string_equal(saved_wrong(text, saved_check(folder, &entry)), "is a link, which is not followed");
+	assert_string_equal(saved_wrong(text, -EIO), "cannot be read: Input/output error");
+	assert_int_equal(unlink(path), 0);
 }
 
 static void brought_back_it_is_gone(void **state)
