@@ -77,11 +77,21 @@ static int read_stream(FILE *in, struct observation **out, int *line)
 
 static void add_part(struct table *table, const char *what, const json_t *part)
 {
+	long long loads = json_int(part, "loads");
+	bool few = loads < CALIBRATION_FEW;
+	double covered = json_real_of(part, "coverage");
+
 	table_add(table, "%s", what);
-	table_add(table, "%lld", (long long)json_int(part, "loads"));
-	table_add(table, "%.1f %%", 100 * json_real_of(part, "coverage"));
+	table_add(table, "%lld", loads);
+	if (few)
+		table_add(table, "%.0f of %lld", covered * (double)loads, loads);
+	else
+		table_add(table, "%.1f %%", 100 * covered);
 	table_add(table, "%+.2f %%", 100 * json_real_of(part, "off_median"));
-	table_add(table, "%.2f %%", 100 * json_real_of(part, "off_p95"));
+	if (few)
+		table_add(table, "-");
+	else
+		table_add(table, "%.2f %%", 100 * json_real_of(part, "off_p95"));
 	table_add(table, "%.2f %%", 100 * json_real_of(part, "above_median"));
 }
 
@@ -123,7 +133,7 @@ static void print_calibration(const json_t *json)
 		return;
 	}
 	table_begin(&table, titles);
-	for (size_t i = 0; i < json_array_size(spans); i++) {
+	for (size_t i = 0; json_array_size(spans) > 1 && i < json_array_size(spans); i++) {
 		const json_t *part = json_array_get(spans, i);
 		name_span(what, sizeof(what), part);
 		add_part(&table, what, part);
@@ -141,6 +151,8 @@ static void print_calibration(const json_t *json)
 	     "OFF: the best estimate over (+) or under (-) what was measured as soon as it was ready;\n"
 	     "engines touch a part of their buffers later, so somewhat over is as it should be.\n"
 	     "BOUND OVER: so much more than was measured the bound allowed. OFF and this are medians.");
+	if (json_int(json, "loads") < CALIBRATION_FEW)
+		printf("so few loads are no statistics yet: a share and OFF P95 are told from %d on\n", CALIBRATION_FEW);
 	printf("bounds are stated for %.0f %%; %lld loads were killed for memory\n",
 	       100 * json_real_of(json, "target"), (long long)json_int(json, "killed"));
 }

@@ -109,6 +109,7 @@ void calibrate(const struct observation *observations, const int64_t *at_ms, uin
 	uint32_t loads = judge(observations, at_ms, count, judged, &out->killed);
 	out->all = part_of(judged, 0, loads, NULL);
 	uint32_t length = (loads + CALIBRATION_SPANS - 1) / CALIBRATION_SPANS;
+	length = length < CALIBRATION_FEW ? CALIBRATION_FEW : length;
 	for (uint32_t first = 0; first < loads; first += length)
 		out->span[out->spans++] =
 			part_of(judged, first, loads - first < length ? loads - first : length, NULL);

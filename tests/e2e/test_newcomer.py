@@ -83,3 +83,17 @@ def test_of_a_refused_reload_only_what_is_wrong_is_an_error(start):
     assert levels["reload: models.a.slots: changed (a loaded model starts anew)"] == "info", lines
     assert levels["reload: listen: changed (needs a restart)"] == "error", lines
     assert levels["reload: nothing was applied: restart the daemon for this change"] == "error", lines
+
+
+def test_a_few_loads_are_no_statistics(tmp_path):
+    def told(loads):
+        file = tmp_path / "loads"
+        file.write_text("".join(f"launch{i}\tmodel\tbuild\t1000000\t100000\t100000\t1100000\t0\t0\n" for i in range(loads)))
+        done = run("lab", "calibration", file)
+        assert done.returncode == 0, done
+        rows = {line.split("  ")[0]: line.split() for line in done.stdout.splitlines() if "%" in line}
+        return done.stdout, rows["all"]
+    text, row = told(3)
+    assert "3 of 3" in text and row[-3] == "-" and "no statistics yet" in text and "from 1" not in text, text
+    text, row = told(60)
+    assert "from 1 " in text and "from 41" in text and "%" in row and "no statistics" not in text, text

@@ -154,11 +154,13 @@ static void bounds_hold_as_often_as_stated(void **state)
 /* What is not touched yet is no error of the estimate, and is told all the same: with its sign, and when. */
 static void too_much_is_told_with_its_sign(void **state)
 {
-	struct observation stream[3];
-	const int64_t at_ms[] = { 1000, 2000, 3000 };
+	enum { SOME = 2 * CALIBRATION_FEW + 1 };
+	struct observation stream[SOME];
+	int64_t at_ms[SOME];
 	struct calibration out;
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < SOME; i++) {
+		at_ms[i] = 1000 * (i + 1);
 		stream[i] = load_of(1, (uint64_t)i, 1, 0, 0);
 		stream[i].total_bytes = (formula.fixed_bytes + formula.compute_bytes) / 10 * 8;
 		stream[i].touched = false;
@@ -167,8 +169,12 @@ static void too_much_is_told_with_its_sign(void **state)
 	assert_true(out.all.error_median == 0);
 	assert_true(out.all.off_median > 0.24 && out.all.off_median < 0.26 && out.all.off_p95 == out.all.off_median);
 	assert_int_equal(out.all.at_ms, 1000);
+	/* A part of time is no single load. */
 	calibrate(stream, at_ms, 3, &out);
-	assert_int_equal(out.span[2].at_ms, 3000);
+	assert_int_equal(out.spans, 1);
+	calibrate(stream, at_ms, SOME, &out);
+	assert_int_equal(out.spans, 3);
+	assert_int_equal(out.span[2].at_ms, 1000 * SOME);
 	stream[0].total_bytes = (formula.fixed_bytes + formula.compute_bytes) * 2;
 	calibrate(stream, NULL, 1, &out);
 	assert_true(out.all.off_median < -0.49 && out.all.off_p95 > 0.49 && out.all.error_median > 0.49);
