@@ -9,47 +9,80 @@
 /*
  * show - one model, as a list of names and values.
  *
- * They are those of --json, whose endings say the unit; "last used: 5 m 4 s ago" needs none. What is
- * not there (0, "", nothing known) is left out: a list of nothings hides the rest.
+ * They are those of --json, and each number has its unit: by its name, whose ending says it for programs
+ * ("last used: 5 m 4 s ago" needs none). What is not there (0, "", nothing known) is left out: a list of
+ * nothings hides the rest.
  */
 enum { NAME_WIDTH = 24 };
 
 struct unit {
 	const char *ending; /* of the name */
 	bool is_said;       /* by the value, and not again by the name */
-	void (*put)(int64_t value);
+	void (*put)(const json_t *value);
 };
 
-static void put_size(int64_t bytes)
+static void put_size(const json_t *value)
 {
 	char text[UNITS_TEXT];
 
-	fputs(units_size(text, bytes), stdout);
+	fputs(units_size(text, json_integer_value(value)), stdout);
 }
 
-static void put_when(int64_t at_ms)
+static void put_when(const json_t *value)
 {
 	char text[JSON_WHEN_BYTES];
 
-	fputs(json_when(text, at_ms), stdout);
+	fputs(json_when(text, json_integer_value(value)), stdout);
 }
 
-static void put_span(int64_t ms)
+static void put_span(const json_t *value)
 {
 	char text[UNITS_TEXT];
 
-	fputs(units_duration(text, ms * US_PER_MS), stdout);
+	fputs(units_duration(text, (int64_t)(json_number_value(value) * US_PER_MS)), stdout);
+}
+
+static void put_tokens(const json_t *value)
+{
+	printf("%lld tokens", (long long)json_integer_value(value));
+}
+
+static void put_share(const json_t *value)
+{
+	printf("%.0f %%", 100 * json_number_value(value));
+}
+
+static void put_permille(const json_t *value)
+{
+	printf("%.0f %%", json_number_value(value) / 10);
+}
+
+/* As estimate prints them. */
+static void put_many(const json_t *value)
+{
+	double number = json_number_value(value);
+	bool large = number >= 1e9;
+
+	printf("%.3g %s", number / (large ? 1e9 : 1e6), large ? "billion" : "million");
 }
 
 /* The unit of a number: by its name's ending, or because its group holds nothing but bytes. */
 static const struct unit *unit_of(const char *group, struct str key)
 {
 	static const struct unit bytes = { "_bytes", false, put_size };
-	static const struct unit times[] = { { "_at_ms", true, put_when }, { "_ms", true, put_span } };
+	static const struct unit units[] = {
+		{ "_bytes_per_token", false, put_size }, { "_ms_per_token", false, put_span },
+		{ "_at_ms", true, put_when },            { "_ms", true, put_span },
+		{ "context", false, put_tokens },        { "context_min", false, put_tokens },
+		{ "context_max", false, put_tokens },    { "context_now", false, put_tokens },
+		{ "cached_tokens", false, put_tokens },  { "ubatch", false, put_tokens },
+		{ "confidence", false, put_share },      { "progress", false, put_share },
+		{ "permille", false, put_permille },     { "parameters", false, put_many },
+	};
 
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		if (str_ends(key, times[i].ending))
-			return &times[i];
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (str_ends(key, units[i].ending))
+			return &units[i];
 	bool holds_bytes = strcmp(group, "by_pool") == 0 || strcmp(group, "claim_by_pool") == 0;
 	return holds_bytes || str_ends(key, bytes.ending) ? &bytes : NULL;
 }
@@ -94,7 +127,7 @@ static void put_members(const json_t *object, const char *group, int depth)
 	json_t *value;
 
 	json_object_foreach((json_t *)object, key, value) {
-		const struct unit *unit = json_is_integer(value) ? unit_of(group, str_from(key)) : NULL;
+		const struct unit *unit = json_is_number(value) ? unit_of(group, str_from(key)) : NULL;
 		size_t length = strlen(key) - (unit && unit->is_said ? strlen(unit->ending) : 0);
 		bool was_told = depth == 0 && strcmp(key, "text") == 0;
 		if (is_nothing(value) || was_told)
@@ -106,7 +139,7 @@ static void put_members(const json_t *object, const char *group, int depth)
 			continue;
 		}
 		if (unit)
-			unit->put(json_integer_value(value));
+			unit->put(value);
 		else
 			put_value(value);
 		putchar('\n');

@@ -394,6 +394,10 @@ def test_show_tells_what_there_is_and_no_nothings(daemon):
     assert lines[0].startswith("a is loaded"), lines
     values = {line.split(None, 1)[0]: line.split(None, 1)[1] for line in lines[1:] if len(line.split(None, 1)) == 2}
     assert values["last_used"].endswith(" ago") and values["start_timeout"] == "15 m 0 s" and values["pinned"] == "no", values
+    # Each number has a unit, but for counts and ids.
+    bare = [line for line in lines[1:] if line.split()[-1].replace(".", "", 1).isdigit()]
+    assert {line.split()[0] for line in bare} <= {"pid", "slots", "slots_used", "running", "weight", "loads", "queue", "layers", "args"}, bare
+    assert values["context"] == "4096 tokens" and values["parameters"].endswith(" million") and values["confidence"].endswith(" %")
     assert not [line for line in lines if line.split()[-1] in ("0", "[]", "null") or line.endswith(" 0 B")], lines
 
 
