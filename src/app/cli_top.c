@@ -122,7 +122,7 @@ static int run_plain(struct top *top)
 {
 	bool once = cli_value(top->args, "once")->given;
 
-	top->view.columns = PLAIN_COLUMNS;
+	top->view.columns = terminal_columns(PLAIN_COLUMNS);
 	for (;;) {
 		json_t *parts[3] = { NULL, NULL, NULL };
 		int code = take_all(top, parts);

@@ -8,7 +8,7 @@
 #include "app/top_line.h"
 #include "base/units.h"
 
-enum { LEGEND_ROWS_MAX = 3, EVENTS_WANTED = 6, EVENTS_PLAIN = 5, NAME_MAX = 32, NAME_MIN = 8, GAP = 1 };
+enum { LEGEND_ROWS_MAX = 3, EVENTS_WANTED = 6, EVENTS_PLAIN = 5, NAME_MAX = 32, NAME_MIN = 8, NAME_LEAST = 5, GAP = 1 };
 
 struct screen {
 	const struct top_data *data;
@@ -114,17 +114,18 @@ static void draw_memory(struct screen *screen, const struct layout *layout)
 
 struct columns {
 	int name;
-	bool context, queue, speed, note;
+	bool memory, slots, context, queue, speed, note;
 };
 
 static struct columns choose_columns(const struct screen *screen)
 {
 	const struct top_data *data = screen->data;
 	int width = screen->view->columns;
-	struct columns columns = { .name = NAME_MIN, .context = width >= 60, .queue = width >= 44,
-		                   .speed = width >= 52, .note = width >= 68 };
-	int fixed = 2 + (GAP + 9) + (GAP + 9) + (GAP + 5) + (columns.context ? GAP + 8 : 0) +
-	            (columns.queue ? GAP + 5 : 0) + (columns.speed ? GAP + 6 : 0);
+	/* A number that would be cut is left out: half of it is another number. */
+	struct columns columns = { .name = NAME_MIN, .memory = width >= 28, .slots = width >= 36, .queue = width >= 44,
+		                   .speed = width >= 52, .context = width >= 60, .note = width >= 68 };
+	int fixed = 2 + (GAP + 9) + (columns.memory ? GAP + 9 : 0) + (columns.slots ? GAP + 5 : 0) +
+	            (columns.context ? GAP + 8 : 0) + (columns.queue ? GAP + 5 : 0) + (columns.speed ? GAP + 6 : 0);
 
 	for (int i = 0; i < data->models; i++) {
 		int name = line_width_of(data->model[i].name) + (data->model[i].pinned ? 4 : 0);
@@ -136,7 +137,7 @@ static struct columns choose_columns(const struct screen *screen)
 	if (columns.name > most)
 		columns.name = most > NAME_MIN ? most : NAME_MIN;
 	if (columns.name > width - fixed)
-		columns.name = width - fixed > 4 ? width - fixed : 4;
+		columns.name = width - fixed > NAME_LEAST ? width - fixed : NAME_LEAST;
 	return columns;
 }
 
@@ -148,10 +149,12 @@ static void draw_heads(struct screen *screen, const struct columns *columns)
 	line_text(line, "  ");
 	line_left(line, "MODEL", columns->name + GAP);
 	line_left(line, "STATE", 9);
-	line_right(line, "MEMORY", GAP + 9);
+	if (columns->memory)
+		line_right(line, "MEMORY", GAP + 9);
 	if (columns->context)
 		line_right(line, "CONTEXT", GAP + 8);
-	line_right(line, "SLOTS", GAP + 5);
+	if (columns->slots)
+		line_right(line, "SLOTS", GAP + 5);
 	if (columns->queue)
 		line_right(line, "QUEUE", GAP + 5);
 	if (columns->speed)
@@ -189,13 +192,15 @@ static void draw_numbers(struct line *line, const struct top_model *model, const
 		snprintf(text, sizeof(text), "%s", size);
 	else
 		snprintf(text, sizeof(text), "(%.20s)", size);
-	line_right(line, model->memory_bytes ? text : "-", GAP + 9 + (holds ? 0 : 1));
+	if (columns->memory)
+		line_right(line, model->memory_bytes ? text : "-", GAP + 9 + (holds ? 0 : 1));
 	if (columns->context) {
 		count_text(text, model->context);
 		line_right(line, text, GAP + 8 - (holds ? 0 : 1));
 	}
 	snprintf(slots, sizeof(slots), "%lld/%lld", (long long)model->running, (long long)model->slots);
-	line_right(line, slots, GAP + 5 - (holds || columns->context ? 0 : 1));
+	if (columns->slots)
+		line_right(line, slots, GAP + 5 - (holds || columns->context ? 0 : 1));
 	count_text(text, model->queued);
 	if (columns->queue)
 		line_right(line, text, GAP + 5);

@@ -84,16 +84,37 @@ void terminal_suspend(void)
 	terminal_enter();
 }
 
+static int within(int value, int least, int most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* What a shell or a person says of a terminal that does not say it itself. */
+static int told(const char *name, int otherwise)
+{
+	const char *text = getenv(name);
+	uint64_t number;
+
+	return text && str_to_u64(str_from(text), &number) && number > 0 && number < 10000 ? (int)number : otherwise;
+}
+
 void terminal_size(int *out_rows, int *out_columns)
 {
 	struct winsize size = { 0 };
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)
-		size = (struct winsize){ .ws_row = 24, .ws_col = 80 };
-	*out_rows = size.ws_row < TOP_ROWS_MIN ? TOP_ROWS_MIN : size.ws_row > ROWS_MAX ? ROWS_MAX : size.ws_row;
-	*out_columns = size.ws_col < TOP_COLUMNS_MIN ? TOP_COLUMNS_MIN
-	               : size.ws_col > COLUMNS_MAX   ? COLUMNS_MAX
-	                                             : size.ws_col;
+		size = (struct winsize){ .ws_row = (unsigned short)told("LINES", 24),
+			                 .ws_col = (unsigned short)told("COLUMNS", 80) };
+	*out_rows = within(size.ws_row, TOP_ROWS_MIN, ROWS_MAX);
+	*out_columns = within(size.ws_col, TOP_COLUMNS_MIN, COLUMNS_MAX);
+}
+
+int terminal_columns(int otherwise)
+{
+	struct winsize size = { 0 };
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+
+	return within(known ? size.ws_col : told("COLUMNS", otherwise), TOP_COLUMNS_MIN, COLUMNS_MAX);
 }
 
 bool terminal_write(struct str bytes)

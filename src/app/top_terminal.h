@@ -21,7 +21,10 @@ void terminal_leave(void);
 /* As Ctrl-Z does it: leave, stop, and after `fg` enter again. */
 void terminal_suspend(void);
 
+/* Of the terminal; where it does not say, by $LINES and $COLUMNS. */
 void terminal_size(int *out_rows, int *out_columns);
+/* How wide a plain print may be: likewise, and `otherwise` where nothing is known. */
+int terminal_columns(int otherwise);
 /* All of it, also where the terminal takes little at a time. False: it is gone. */
 bool terminal_write(struct str bytes);
 

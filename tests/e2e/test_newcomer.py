@@ -97,3 +97,10 @@ def test_a_few_loads_are_no_statistics(tmp_path):
     assert "3 of 3" in text and row[-3] == "-" and "no statistics yet" in text and "from 1" not in text, text
     text, row = told(60)
     assert "from 1 " in text and "from 41" in text and "%" in row and "no statistics" not in text, text
+
+
+def test_top_prints_as_wide_as_it_is_told(start):
+    daemon = start({"a-model-with-a-long-name": fake()})
+    for columns in (20, 40, 100):
+        lines = run("top", "--once", daemon=daemon, COLUMNS=str(columns)).stdout.splitlines()
+        assert max(map(len, lines)) <= columns and any(len(line) == columns for line in lines), lines

@@ -202,6 +202,28 @@ static void the_selected_model_is_always_on_the_screen(void **state)
 	}
 }
 
+/* Half a number is another one: a column is there whole or not at all. */
+static void no_column_is_cut(void **state)
+{
+	static char drawn[OUT_MAX];
+	(void)state;
+
+	for (int columns = TOP_COLUMNS_MIN; columns < 80; columns++) {
+		struct top_view view = view_of(0, columns);
+		draw(&view, drawn);
+		const char *heads = strstr(drawn, "  MODEL ");
+		assert_non_null(heads);
+		size_t length = strcspn(heads, "\n");
+		char words[128], *rest = words;
+		snprintf(words, sizeof(words), "%.*s", (int)length, heads);
+		for (char *word; (word = strtok_r(rest, " ", &rest));) {
+			char whole[140];
+			snprintf(whole, sizeof(whole), " %s ", word);
+			assert_non_null(strstr(" MODEL STATE MEMORY SLOTS QUEUE TOK/S CONTEXT ", whole));
+		}
+	}
+}
+
 static void every_owner_has_a_cell_and_the_cells_are_all(void **state)
 {
 	struct bar bar;
@@ -298,6 +320,7 @@ int main(void)
 		SCREEN_TEST(a_daemon_that_is_gone_and_one_that_knows_nothing_yet),
 		SCREEN_TEST(every_size_is_filled_and_never_exceeded),
 		SCREEN_TEST(the_selected_model_is_always_on_the_screen),
+		SCREEN_TEST(no_column_is_cut),
 		SCREEN_TEST(every_owner_has_a_cell_and_the_cells_are_all),
 		SCREEN_TEST(more_owners_than_memory_is_no_negative_room),
 		SCREEN_TEST(a_name_cannot_write_to_the_terminal),
