@@ -137,9 +137,32 @@ static bool is_unbuilt(const char *name)
 	return false;
 }
 
+/* What other programs call it; NULL: none of them does. */
+static const char *verb_elsewhere(const char *name)
+{
+	static const char *const names[][2] = {
+		{ "list", "ls" },       { "models", "ls" },    { "status", "ps" },     { "running", "ps" },
+		{ "start", "load" },    { "kill", "stop" },    { "rm", "unload" },     { "info", "show" },
+		{ "describe", "show" }, { "tail", "logs" },    { "log", "logs" },      { "chat", "run" },
+		{ "up", "serve" },      { "daemon", "serve" }, { "validate", "check" }, { "explain", "why" },
+		{ "free", "memory" },   { "size", "estimate" }, { "restart", "reload" }, { "watch", "top" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i][0]) == 0)
+			return names[i][1];
+	return NULL;
+}
+
+/* Nothing here fetches models: they are files that somebody has. */
+static bool is_fetching(const char *name)
+{
+	return strcmp(name, "pull") == 0 || strcmp(name, "download") == 0 || strcmp(name, "get") == 0;
+}
+
 static int unknown_verb(const char *name)
 {
-	const char *near = nearest_verb(name);
+	const char *meant = verb_elsewhere(name), *near = meant ? meant : nearest_verb(name);
 	char command[64] = "cotenant --help";
 
 	if (near)
@@ -148,6 +171,9 @@ static int unknown_verb(const char *name)
 		return cli_fail(CLI_USAGE, "cotenant --help", "'%s' is not built yet in this version", name);
 	if (name[0] == '-')
 		return cli_fail(CLI_USAGE, "cotenant --help", "unknown option '%s'", name);
+	if (is_fetching(name))
+		return cli_fail(CLI_USAGE, "cotenant init ~/models",
+		                "unknown verb '%s': models are files that you have; init writes down those that are there", name);
 	if (near)
 		return cli_fail(CLI_USAGE, command, "unknown verb '%s'; did you mean '%s'?", name, near);
 	return cli_fail(CLI_USAGE, command, "unknown verb '%s'", name);

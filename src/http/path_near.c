@@ -29,9 +29,29 @@ const char *path_nearer(struct str path, const char *best, const char *candidate
 	return best && path_distance(path, str_from(best)) <= of_candidate ? best : candidate;
 }
 
+/* What programs look at that know another manager (llama-swap, LM Studio), and where that stands here. */
+static const char *path_elsewhere(struct str path)
+{
+	static const char *const places[][2] = {
+		{ "/running", "/api/v1/models?loaded=1" },
+		{ "/logs", "/api/v1/models/MODEL/logs" },
+		{ "/logs/stream", "/api/v1/models/MODEL/logs?follow=1" },
+		{ "/api/events", "/api/v1/events" },
+		{ "/api/v0/models", "/api/v1/models" },
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (str_is(path, places[i][0]))
+			return places[i][1];
+	return NULL;
+}
+
 const char *path_near(struct str path, const char *best)
 {
-	const char *pattern;
+	const char *pattern, *elsewhere = path_elsewhere(path);
+
+	if (elsewhere)
+		return elsewhere;
 
 	for (size_t i = 0; (pattern = api_shape_pattern(i)); i++)
 		if (!strchr(pattern, '*'))

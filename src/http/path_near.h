@@ -7,7 +7,8 @@
  * path_near - which path was meant by one that leads nowhere.
  *
  * A few letters wrong, a prefix too many ("/api/v1/chat/completions") or an end
- * too few ("/v1/chat"): these are told. What is farther off is not guessed at.
+ * too few ("/v1/chat"): these are told, and where that is here which other
+ * managers have elsewhere. What is farther off is not guessed at.
  */
 
 /* Of two guesses the nearer; a candidate that is not like the path is none. Either may be NULL. */

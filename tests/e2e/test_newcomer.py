@@ -104,3 +104,15 @@ def test_top_prints_as_wide_as_it_is_told(start):
     for columns in (20, 40, 100):
         lines = run("top", "--once", daemon=daemon, COLUMNS=str(columns)).stdout.splitlines()
         assert max(map(len, lines)) <= columns and any(len(line) == columns for line in lines), lines
+
+
+@pytest.mark.parametrize("verb, meant", [("list", "ls"), ("status", "ps"), ("start", "load"), ("info", "show"), ("lss", "ls")])
+def test_a_verb_of_another_program_names_ours(verb, meant):
+    done = run(verb)
+    assert done.returncode == 2 and f"did you mean '{meant}'?" in done.stderr, done
+    assert done.stderr.endswith(f"\n  try: cotenant {meant} --help\n"), done
+
+
+def test_nothing_is_pulled_and_that_is_said():
+    done = run("pull", "llama3")
+    assert done.returncode == 2 and "models are files" in done.stderr and "try: cotenant init" in done.stderr, done
