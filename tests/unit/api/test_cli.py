@@ -12,6 +12,7 @@ import threading
 import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 
 
 def run(*words, **environment):
@@ -101,17 +102,32 @@ class Usage(unittest.TestCase):
 
 
 class FirstConfiguration(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """A model as small as there is one; init looks at what a file holds, too."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tiny.gguf")
+            subprocess.run([sys.executable, os.path.join(ROOT, "tools/models/make_gguf.py"), "tiny", path], check=True,
+                           capture_output=True)
+            with open(path, "rb") as file:
+                cls.gguf = file.read()
+        with open(os.path.join(ROOT, "tests/corpus/forms/whisper.raw"), "rb") as file:
+            cls.whisper = file.read()
+
     def test_init_writes_down_what_is_there_once(self):
         with tempfile.TemporaryDirectory() as folder:
             def put(name, begin=b""):
                 path = os.path.join(folder, name)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "wb") as out:
-                    out.write(begin)
-            for name in ("Chat 7B-Q4.gguf", "big-00001-of-00002.gguf", "big-00002-of-00002.gguf", "sub/big.GGUF", "sub/big.gguf",
-                         "mmproj-chat.gguf", "notes.txt", "weights.bin", ".hidden.gguf"):
+                    out.write(begin or self.gguf)
+            for name in ("Chat 7B-Q4.gguf", "big-00001-of-00001.gguf", "more-00002-of-00002.gguf", "sub/big.GGUF", "sub/big.gguf",
+                         "mmproj-chat.gguf", ".hidden.gguf"):
                 put(name)
-            put("speech.bin", b"lmgg....")
+            put("speech.bin", self.whisper)
+            os.truncate(os.path.join(folder, "speech.bin"), 77704698)  # as long as it says that it is
+            put("weights.bin", b"whatever")
+            put("notes.txt", b"text")
             os.symlink(".", os.path.join(folder, "round"))
             target = os.path.join(folder, "c.yaml")
             done = run("init", folder, "-f", target)
@@ -130,7 +146,8 @@ class FirstConfiguration(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(os.path.join(folder, "in"))
             for name in (b"bad\xff.gguf", b"in/${x} $y.gguf", b"in/x-mmproj.gguf"):
-                open(os.path.join(os.fsencode(folder), name), "w").close()
+                with open(os.path.join(os.fsencode(folder), name), "wb") as out:
+                    out.write(self.gguf)
             target = os.path.join(folder, "c.yaml")
             done = run("init", folder, os.path.join(folder, "in"), "-f", target)
             self.assertEqual(done.returncode, 0, done)
@@ -140,7 +157,7 @@ class FirstConfiguration(unittest.TestCase):
             self.assertNotIn("No such file", run("check", "-f", target).stderr)
             lost = run("init", folder, os.path.join(folder, "nowhere"), "-f", target + "2")
             self.assertEqual((lost.returncode, os.path.exists(target + "2")), (1, False))
-            self.assertIn("nowhere cannot be read", lost.stderr)
+            self.assertIn("nowhere is not there", lost.stderr)
 
     def test_init_without_models_writes_nothing_and_asks_for_a_folder(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -168,7 +185,7 @@ class NoDaemon(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for words, code, verb, form in ((["ps"], 3, "serve", "serve --help"), (["check"], 1, "init", "init\n"),
                                             (["config"], 1, "init", "init\n"), (["serve"], 1, "init", "init\n"),
-                                            (["check", "-f", "/nonexistent/c.yaml"], 1, "config", "config --help")):
+                                            (["check", "-f", "/nonexistent/c.yaml"], 1, "config", "init -f /nonexistent/c.yaml\n")):
                 done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL,
                                       env={"PATH": "/usr/bin", "HOME": folder, "COTENANT_SOCKET": "/nonexistent/s"})
                 self.assertEqual(done.returncode, code, (words, done.stderr))
