@@ -45,6 +45,9 @@ const struct cli_value *cli_value(const struct cli_args *args, const char *name)
 	return &args->value[i];
 }
 
+/* As wide as the longest, "--flash-attn on|off|auto". */
+enum { LEFT_WIDTH = 24 };
+
 void cli_args_help(const struct cli_verb *verb)
 {
 	const struct cli_option *options[CLI_OPTIONS_MAX];
@@ -59,7 +62,7 @@ void cli_args_help(const struct cli_verb *verb)
 			snprintf(letter, sizeof(letter), "-%c, ", option->letter);
 		snprintf(left, sizeof(left), "%s--%s %s", letter, option->name,
 		         option->value ? option->value : "");
-		printf("  %-24s %s\n", left, option->help);
+		printf("  %-*s  %s\n", LEFT_WIDTH, left, option->help);
 	}
 }
 

@@ -255,16 +255,17 @@ static int run_lab(const struct cli_args *args)
 
 const struct cli_verb verb_lab = {
 	.name = "lab",
-	.operands = "sim [random|interplay|WORKLOAD|FILE.yaml|FILE.json] | replay FILE | calibration [FILE]",
+	.operands = "sim [random|interplay|WORKLOAD|FILE] | replay FILE | calibration [FILE]",
 	.summary = "the arbiter in a simulated world, a recording again, how good estimates were",
 	.help = "sim runs the arbiter in random worlds, one a seed, with faults of every kind, and proves\n"
 	        "its invariants after every step; in those of `interplay` conversations, growing contexts, sets,\n"
-	        "pins, others' servers and sleep meet as well. With a workload (--list) it plays a day's load under a\n"
-	        "policy and tells what the clients felt; with FILE.yaml that of your own machine: its memory,\n"
-	        "its models and who asks for them, as doc/simulator.md shows. replay plays what\n"
-	        "`cotenant serve --record FILE` wrote and prints every decision again, byte for byte the same on\n"
-	        "the same version; with --json one object a line. calibration tells how good the estimates of the daemon's loads were and\n"
-	        "whether their bounds held, over time and for each engine; or of the loads in FILE.\n\n"
+	        "pins, others' servers and sleep meet as well. With a workload (--list) it plays a day's load\n"
+	        "under a policy and tells what the clients felt; with FILE.yaml that of your own machine: its\n"
+	        "memory, its models and who asks for them, as doc/simulator.md shows.\n"
+	        "replay plays what `cotenant serve --record FILE` wrote and prints every decision again, byte for\n"
+	        "byte the same on the same version; with --json one object a line.\n"
+	        "calibration tells how good the estimates of the daemon's loads were and whether their bounds\n"
+	        "held, over time and for each engine; or of the loads in FILE.\n\n"
 	        "Examples:\n"
 	        "  cotenant lab sim --seeds 1-200\n"
 	        "  cotenant lab sim --seeds 7 --trace\n"

@@ -87,9 +87,9 @@ const struct cli_verb verb_ps = {
 	.help = "Lists the models that are loaded, loading or waited for: what each takes as measured,\n"
 	        "what was estimated, how many requests run and wait. ESTIMATE is what it is reckoned with loaded\n"
 	        "and idle, whatever it does now (IDLE in ls, base_bytes in show); what conversations hold is\n"
-	        "beside it. FROM tells what it stands on: formula (the file's header), engine (its own word), memo (the same\n"
-	        "launch, measured in an earlier life), learned (loads, of it or of others) or declared. show has\n"
-	        "the formula's number beside it.\n\n"
+	        "beside it. FROM tells what it stands on: formula (the file's header), engine (its own word),\n"
+	        "memo (the same launch, measured in an earlier life), learned (loads, of it or of others) or\n"
+	        "declared. show has the formula's number beside it.\n\n"
 	        "Examples:\n"
 	        "  cotenant ps\n"
 	        "  cotenant ps -a --json | jq '.models[] | {name, state}'",

@@ -109,11 +109,14 @@ def test_no_daemon_is_3(words, tmp_path):
 def test_help_teaches():
     whole = run("--help")
     assert whole.returncode == 0
-    for verb in ("serve", "check", "config", "ps", "ls", "show", "memory", "top", "run", "logs", "load", "unload", "pin", "unpin", "plan",
+    verbs = [line.split()[0] for line in whole.stdout.splitlines() if line.startswith("  ")]
+    assert len(verbs) == len(set(verbs)) > 20
+    for verb in (*verbs, "serve", "check", "config", "ps", "ls", "show", "memory", "top", "run", "logs", "load", "unload", "pin", "unpin", "plan",
                  "estimate", "why", "events", "history", "lab"):
         assert verb in whole.stdout
         done = run(verb, "--help")
         assert done.returncode == 0 and len(done.stdout.splitlines()) > 3, verb
+        assert max(map(len, done.stdout.splitlines())) <= 110, f"{verb}'s help is too wide"
 
 
 def test_memory_without_a_daemon(tmp_path):
