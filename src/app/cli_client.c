@@ -304,7 +304,7 @@ int client_follow(const struct cli_args *args, const char *path,
 			code = client_lost("a line over 1 MiB");
 	}
 	if (code == CLI_DONE && more < 0) {
-		code = client_lost(err.text);
+		code = cli_fail(CLI_FAILED, "cotenant ps", "the daemon went away: %s", err.text);
 	} else if (code == CLI_DONE && connection.reply.status != 200) {
 		struct client_reply reply = { connection.reply.status, connection.body };
 		code = client_refused(args, &reply);

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/value.h"
 #include "app/catalogue.h"
 #include "app/cli.h"
+#include "app/cli_json.h"
 #include "base/alloc.h"
 #include "conf/text.h"
 #include "estimate/estimate.h"
@@ -28,7 +30,7 @@ struct found {
 	int count;
 	bool more;    /* there were too many */
 	int unnamed;  /* left out: YAML cannot hold their names */
-	int broken;   /* left out: by their names models, and none by what they hold */
+	json_t *broken; /* left out: by their names models, and none by what they hold; each with why */
 };
 
 static const struct cli_option init_options[] = {
@@ -89,7 +91,7 @@ static void search(const char *folder, int depth, struct found *found)
 }
 
 /* Is it one by what it holds? Says why not. */
-static bool can_be_read(const char *path)
+static bool can_be_read(const char *path, json_t *broken)
 {
 	struct estimate_params params;
 	struct estimate estimate;
@@ -98,9 +100,12 @@ static bool can_be_read(const char *path)
 	estimate_defaults(&params);
 	if (estimate_file(path, &params, &estimate, &err) == 0 && estimate.missing_bytes > 0)
 		err_set(&err, -ENODATA, "%s is cut short: %lld bytes are missing", path, (long long)estimate.missing_bytes);
-	if (err.text[0])
-		fprintf(stderr, "left out: %s\n", err.text);
-	return !err.text[0];
+	if (!err.text[0])
+		return true;
+	fprintf(stderr, "left out: %s\n", err.text);
+	json_array_append_new(broken, json_pack("{s:o, s:o}", "file", json_lossy(str_from(path)), "why",
+	                                        json_lossy(str_from(err.text))));
+	return false;
 }
 
 static void leave_broken_out(struct found *found)
@@ -108,12 +113,11 @@ static void leave_broken_out(struct found *found)
 	int kept = 0;
 
 	for (int i = 0; i < found->count; i++) {
-		if (can_be_read(found->path[i]))
+		if (can_be_read(found->path[i], found->broken))
 			found->path[kept++] = found->path[i];
 		else
 			free(found->path[i]);
 	}
-	found->broken = found->count - kept;
 	found->count = kept;
 }
 
@@ -230,9 +234,10 @@ static int create(const char *path, struct str text)
 	return code;
 }
 
-/* One line for each kind of engine whose program is missing, not one for each model. */
-static void tell_missing(const struct conf *conf)
+/* One for each kind of engine whose program is missing, not one for each model. */
+static json_t *missing_programs(const struct conf *conf)
 {
+	json_t *missing = json_array();
 	struct err err;
 
 	for (size_t i = 0; i < conf->model_count; i++) {
@@ -241,36 +246,62 @@ static void tell_missing(const struct conf *conf)
 		while (strcmp(conf->models[first].engine_name, engine) != 0)
 			first++;
 		if (first == i && catalogue_check_program(&conf->models[i], &err) < 0)
-			printf("missing: %s\n", err.text);
+			json_array_append_new(missing, json_lossy(str_from(err.text)));
 	}
+	return missing;
 }
 
-/* What was written, read as serve will read it. */
-static int tell(const char *path, const struct found *found)
+/* What was written, as serve will read it. */
+static json_t *written_json(const char *path, const struct conf *conf, const struct found *found)
+{
+	json_t *models = json_array();
+
+	for (size_t i = 0; i < conf->model_count; i++)
+		json_array_append_new(models, json_pack("{s:o, s:s, s:o}", "name", json_lossy(str_from(conf->models[i].name)),
+		                                        "engine", conf->models[i].engine_name, "file",
+		                                        json_lossy(str_from(conf->models[i].file))));
+	return json_pack("{s:o, s:o, s:O, s:i, s:b, s:o}", "file", json_lossy(str_from(path)), "models", models, "left_out",
+	                 found->broken, "unnamed", found->unnamed, "more", found->more, "missing", missing_programs(conf));
+}
+
+static void print_written(const char *path, const json_t *json)
+{
+	json_t *models = json_object_get(json, "models"), *item;
+	size_t count = json_array_size(models), i;
+
+	printf("%s: %zu model%s%s\n", path, count, count == 1 ? "" : "s",
+	       json_yes(json, "more") ? ", as many as are taken at once" : "");
+	int64_t unnamed = json_int(json, "unnamed");
+	if (unnamed)
+		printf("left out: %lld file%s whose name is not UTF-8, which a configuration cannot hold\n", (long long)unnamed,
+		       unnamed == 1 ? "" : "s");
+	json_array_foreach(models, i, item)
+		printf("  %-40s %s\n", json_text(item, "name"), json_text(item, "engine"));
+	json_array_foreach(json_object_get(json, "missing"), i, item)
+		printf("missing: %s\n", json_string_value(item));
+	printf("next: cotenant check -f %s && cotenant serve -f %s\n", path, path);
+}
+
+static int tell(const struct cli_args *args, const char *path, const struct found *found)
 {
 	struct buf problems = BUF_INIT;
 	struct conf *conf = conf_load(path, &problems);
-
-	printf("%s: %d model%s%s\n", path, found->count, found->count == 1 ? "" : "s",
-	       found->more ? ", as many as are taken at once" : "");
-	if (found->unnamed)
-		printf("left out: %d file%s whose name is not UTF-8, which a configuration cannot hold\n", found->unnamed,
-		       found->unnamed == 1 ? "" : "s");
-	fputs(buf_cstr(&problems), stderr);
-	for (size_t i = 0; conf && i < conf->model_count; i++) {
-		const struct conf_model *model = &conf->models[i];
-		printf("  %-40s %s\n", model->name, model->engine_name);
-	}
-	if (conf)
-		tell_missing(conf);
-	printf("next: cotenant check -f %s && cotenant serve -f %s\n", path, path);
 	int code = conf ? CLI_DONE : CLI_FAILED;
-	conf_free(conf);
+
+	fputs(buf_cstr(&problems), stderr);
 	buf_release(&problems);
+	if (!conf)
+		return code;
+	json_t *json = written_json(path, conf, found);
+	conf_free(conf);
+	if (args->json)
+		return json_print(json);
+	print_written(path, json);
+	json_decref(json);
 	return code;
 }
 
-static int write_config(const char *path, const struct found *found)
+static int write_config(const struct cli_args *args, const char *path, const struct found *found)
 {
 	struct buf text = BUF_INIT;
 	char command[PATH_MAX + 32];
@@ -283,7 +314,7 @@ static int write_config(const char *path, const struct found *found)
 		return cli_fail(CLI_FAILED, command, "%s is there already, and stays as it is", path);
 	if (code < 0)
 		return cli_fail(CLI_FAILED, command, "%s cannot be written: %s", path, strerror(-code));
-	return tell(path, found);
+	return tell(args, path, found);
 }
 
 /* CLI_DONE, or what is wrong with a folder that was named, said. */
@@ -315,6 +346,7 @@ static int run_init(const struct cli_args *args)
 		if (look_at_folder(args->operand[i]) != CLI_DONE)
 			return CLI_FAILED;
 	struct found *found = xcalloc(1, sizeof(*found));
+	found->broken = json_array();
 	for (int i = 0; i < args->operands; i++)
 		if (realpath(args->operand[i], whole))
 			search(whole, 0, found);
@@ -324,14 +356,15 @@ static int run_init(const struct cli_args *args)
 	leave_broken_out(found);
 	int code = CLI_DONE;
 	if (found->count)
-		code = write_config(file ? file : "cotenant.yaml", found);
-	else if (found->broken)
+		code = write_config(args, file ? file : "cotenant.yaml", found);
+	else if (json_array_size(found->broken))
 		code = cli_fail(CLI_FAILED, "cotenant init DIR", "no model file in %s can be used", looked);
 	else
 		code = cli_fail(CLI_FAILED, "cotenant init DIR", "there are no model files (.gguf, .safetensors, whisper's "
 		                "ggml-*.bin) in %s or the folders below it", looked);
 	for (int i = 0; i < found->count; i++)
 		free(found->path[i]);
+	json_decref(found->broken);
 	free(found);
 	return code;
 }
@@ -352,5 +385,6 @@ const struct cli_verb verb_init = {
 	        "  cotenant init ~/models /data/gguf -f other.yaml",
 	.options = init_options,
 	.most = CLI_OPERANDS_MAX,
+	.reads = true,
 	.run = run_init,
 };

@@ -36,6 +36,9 @@ def test_init_leaves_out_what_is_no_model_and_takes_the_rest(tmp_path):
     out = tmp_path / "out.yaml"
     done = run("init", tmp_path, "-f", out)
     assert done.returncode == 0 and "1 model\n" in done.stdout, done
+    told = json.loads(run("init", tmp_path, "-f", tmp_path / "again.yaml", "--json").stdout)
+    assert [(row["name"], row["engine"]) for row in told["models"]] == [("good", "llama-server")] and told["missing"]
+    assert sorted(row["file"] for row in told["left_out"]) == [str(tmp_path / name) for name in ("cut.gguf", "junk.gguf")]
     assert done.stderr.count("left out: ") == 2 and "good" in out.read_text() and "junk" not in out.read_text()
 
 
