@@ -99,8 +99,10 @@ static void name_build(struct shell *shell, uint32_t model)
 	struct str build = told_build(supervisor_log(shell->supervisor, conf));
 	const struct kept_name *known = find_name(shell->learning, name.build);
 
-	snprintf(name.name, sizeof(name.name), "%s %.*s%s", conf_engine_name(conf->engine), STR_ARG(build),
-	         build.length == 0 && conf->engine_path ? conf->engine_path : "");
+	if (build.length == 0)
+		build = str_from(conf->engine_path);
+	snprintf(name.name, sizeof(name.name), "%s%s%.*s", conf_engine_name(conf->engine), build.length ? " " : "",
+	         STR_ARG(build));
 	if (known && strcmp(known->name, name.name) == 0)
 		return;
 	remember_name(shell->learning, &name);
