@@ -36,7 +36,7 @@ void load_progress_text(const struct load_progress *progress, struct buf *out)
 {
 	char done[UNITS_TEXT], total[UNITS_TEXT], left[UNITS_TEXT];
 
-	/* A share beside bytes is theirs. That of the whole load, which has more to do than to read, would contradict them. */
+	/* A share beside bytes is theirs. That of the whole load, which has more to do than to read, contradicts them. */
 	if (progress->total_bytes == 0)
 		buf_printf(out, "%u %%", progress->permille / 10);
 	else if (progress->bytes >= progress->total_bytes)

@@ -196,7 +196,8 @@ static void put_released(const struct decision *d, const char *model, struct buf
 /* What was asked for: by a client, or by a person. */
 static void put_asked(const struct decision *d, const char *model, struct buf *out)
 {
-	static const char *const words[REQUEST_KIND_COUNT] = { "a request for", "a load of", "an unload of", "a stop of" };
+	static const char *const words[REQUEST_KIND_COUNT] = { "a request for", "a load of", "an unload of",
+		                                               "a stop of" };
 	bool by_command = d->request_kind > REQUEST_INFER && d->request_kind < REQUEST_KIND_COUNT;
 
 	buf_printf(out, "%s %s%s", words[by_command ? d->request_kind : REQUEST_INFER], model,
