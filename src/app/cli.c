@@ -121,7 +121,7 @@ static void print_usage(FILE *to)
 		for (const struct cli_verb *const *verb = groups[g].verbs; *verb; verb++)
 			fprintf(to, "  %-9s %s\n", (*verb)->name, (*verb)->summary);
 	}
-	fputs("\nEach verb explains itself: cotenant VERB --help\n"
+	fputs("\nEach verb explains itself: cotenant VERB --help; cotenant --version tells which this is\n"
 	      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon answers, 4 does not fit\n",
 	      to);
 }
@@ -199,7 +199,7 @@ int cli_main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	const char *name = argv[1];
-	if (strcmp(name, "--version") == 0) {
+	if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
 		printf("cotenant %s\n", COTENANT_VERSION);
 		return CLI_DONE;
 	}

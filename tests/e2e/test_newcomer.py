@@ -116,6 +116,11 @@ def test_a_verb_of_another_program_names_ours(verb, meant):
     assert done.stderr.endswith(f"\n  try: cotenant {meant} --help\n"), done
 
 
+def test_the_version_is_told_and_that_it_can_be_asked():
+    assert "cotenant --version" in run("--help").stdout
+    assert run("version").stdout == run("--version").stdout != ""
+
+
 def test_nothing_is_pulled_and_that_is_said():
     done = run("pull", "llama3")
     assert done.returncode == 2 and "models are files" in done.stderr and "try: cotenant init" in done.stderr, done
