@@ -147,8 +147,10 @@ static void progress(void *ctx, struct id ticket, uint32_t model, char *out, uin
 	} else if (view.state == MODEL_BUSY) {
 		snprintf(out, out_bytes, "place %u in the queue of %.100s", place, name);
 	} else {
-		snprintf(out, out_bytes, "%.100s waits for memory (%s); place %u", name, reason_name(view.reason),
-		         place);
+		struct buf text = BUF_INIT;
+		model_text(&view, shell_now_us(), &text);
+		snprintf(out, out_bytes, "%s; place %u", buf_cstr(&text), place);
+		buf_release(&text);
 	}
 }
 

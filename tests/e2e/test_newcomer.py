@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from harness import MODELS, chat, fake, models, state, wait_for
+from harness import MODELS, Stream, chat, fake, models, state, wait_for
 from test_cli import run
 
 
@@ -124,3 +124,14 @@ def test_the_version_is_told_and_that_it_can_be_asked():
 def test_nothing_is_pulled_and_that_is_said():
     done = run("pull", "llama3")
     assert done.returncode == 2 and "models are files" in done.stderr and "try: cotenant init" in done.stderr, done
+
+
+def test_a_waiting_stream_says_in_words_what_it_waits_for(start):
+    daemon = start({"a": fake(anon_mib=300, footprint_mib=320, args="--chunk-ms 100 --chunks 30"),
+                    "b": fake(anon_mib=300, footprint_mib=320, early_headers_after="200ms")}, limit_mib=500)
+    first = Stream(daemon, "a")
+    first.line()
+    text = Stream(daemon, "b", 3).begin().read().decode()
+    told = [line for line in text.splitlines() if "place 1" in line]
+    assert told and "waits for room" in told[0], text[:300]
+    first.leave()
