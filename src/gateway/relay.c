@@ -57,7 +57,7 @@ static void give_sign(struct exchange *exchange)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 	struct buf sign = BUF_INIT;
-	char text[160] = "";
+	char text[320] = "";
 
 	exchange->sign_at_us = boot_now_us() + SIGN_EVERY_US;
 	if (!exchange->early)
