@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/cli_args.h"
+#include "app/version.h"
 #include "base/str.h"
 
 static const struct cli_option serve_options[] = {

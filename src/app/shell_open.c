@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "app/notify.h"
+#include "app/version.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
