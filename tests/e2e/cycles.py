@@ -5,7 +5,8 @@ that sums up; exits with 1 where a level is missed:
 
   - with all five loaded, the sum of what is attributed is within 2 % or 64 MiB of the change of the
     machine's unreclaimable use;
-  - a release is seen within 60 ms of the end of the engine's processes (19 of 20 on a quiet machine, QUIET=1);
+  - a release is seen within 60 ms of the end of the engine's processes (19 of 20 on a quiet machine, QUIET=1; of fewer
+    than 20 the half);
   - what is in use between the cycles does not drift, neither in the engines' control group nor in the
     machine: its slope cannot be told from 0, or is below what would matter in a thousand cycles (64 MiB).
     The daemon's own memory, and this program's, are told apart: rings of decisions and tails of logs fill
@@ -132,7 +133,7 @@ def judge(rows):
     levels["release_ms"] = {name: releases[int(len(releases) * part)] for name, part in
                             (("median", 0.5), ("p95", 0.95), ("latest", 0.9999))}
     if os.environ.get("QUIET"):  # else they tell of those that the processor is shared with
-        levels["released"] = releases[int(len(releases) * 0.95)] <= LATEST_MS
+        levels["released"] = releases[int(len(releases) * (0.95 if len(releases) >= 20 else 0.5))] <= LATEST_MS
     if len(rows) > 4:
         kept = rows[min(len(rows) // 2, 25):]
         for what in ("machine", "engines"):

@@ -81,12 +81,12 @@ def test_pipelined_requests_are_answered_in_order(daemon):
     chat(daemon, "alpha")
     chat(daemon, "beta")
     request = b""
-    for name in ("alpha", "beta"):
+    for name, connection in (("alpha", "keep-alive"), ("beta", "close")):
         body = json.dumps({"model": name, "max_tokens": 8, "messages": [{"role": "user", "content": "x"}]}).encode()
         request += (f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                    f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+                    f"Connection: {connection}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
     # Both may come in one read, so they are not read by two readers of one connection.
-    answers = raw(daemon, request).decode()
+    answers = raw(daemon, request, 60).decode()
     assert answers.count("HTTP/1.1 200 OK") == 2
     assert answers.index("this is alpha") < answers.index("this is beta")
 

@@ -292,7 +292,7 @@ def test_bad_audio_is_the_engine_s_own_answer(speaking, tmp_path):
               {"Content-Type": "multipart/form-data; boundary=frontier"})
     assert (cut.status, cut.error["code"]) == (400, "invalid_form")
     large = raw(speaking, b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                          b"multipart/form-data; boundary=frontier\r\nContent-Length: 68157440\r\n\r\n--frontier")
+                          b"multipart/form-data; boundary=frontier\r\nContent-Length: 68157440\r\n\r\n--frontier", 30)
     assert large.startswith(b"HTTP/1.1 413 ") and b"body_too_large" in large
 
 

@@ -184,7 +184,7 @@ def test_trailers_are_read_and_go_nowhere(start):
     twice = head(HOST, JSON, CHUNKED, body=body) + b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     assert statuses(raw(daemon, twice, 30)) == [200, 200]
     endless = head(HOST, JSON, CHUNKED, body=BODY[:-2] + b"X: " + b"y" * 20000)
-    assert statuses(raw(daemon, endless, 5)) == [400]
+    assert statuses(raw(daemon, endless, 30)) == [400]
 
 
 def test_who_ends_his_side_has_left(start):
@@ -197,7 +197,7 @@ def test_who_ends_his_side_has_left(start):
         assert sock.recv(100) == b""
     wait_for("it to be given up", lambda: models(daemon)["a"]["running"] == 0)
     # In a body it is a body cut short.
-    assert statuses(raw(daemon, head(HOST, JSON, b"Content-Length: 999", body=GOOD), 10, shut=True)) in ([], [400])
+    assert statuses(raw(daemon, head(HOST, JSON, b"Content-Length: 999", body=GOOD), 30, shut=True)) in ([], [400])
     wait_for("nothing to be left", lambda: all(r["state"] == "ended" for r in daemon.get("/api/v1/requests")["requests"]))
 
 
