@@ -301,6 +301,7 @@ static int run_estimate(const struct cli_args *args)
 		return code;
 	if (read_machine(root->given ? root->text : "", &room, &err) < 0 && root->given)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "--root %s: %s", root->text, err.text);
+	params.device_there = cli_value(args, "gpu-layers")->given && room.has_devices;
 	if (stat(args->operand[0], &st) == 0 && S_ISDIR(st.st_mode))
 		return estimate_folder(args, args->operand[0], &params, &room);
 	return say_file(args, &params, &room);

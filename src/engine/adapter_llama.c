@@ -182,6 +182,8 @@ static void add_memory(const struct launch_request *request, struct words *argv)
 		launch_unless_given(model, argv, "-dev --device -ngl --gpu-layers --n-gpu-layers", "--device", "none");
 	else if (strcmp(model->device, "gpu") == 0)
 		launch_unless_given(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", "999");
+	else if (request->tuning.split && request->tuning.gpu_layers == 0) /* not even its batches are to be computed there */
+		launch_unless_given(model, argv, "-dev --device", "--device", "none");
 	else if (request->tuning.split)
 		add_number(model, argv, "-ngl --gpu-layers --n-gpu-layers", "-ngl", request->tuning.gpu_layers);
 	else if (strcmp(model->device, "auto") != 0)

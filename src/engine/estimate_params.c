@@ -121,7 +121,7 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 	else if (is_flag(arg, "-ngl", "--gpu-layers") || strcmp(arg, "--n-gpu-layers") == 0)
 		take_layers(value, &out->gpu_layers);
 	else if (is_flag(arg, "-dev", "--device") && strcmp(value, "none") == 0)
-		out->gpu_layers = 0;
+		out->device_there = false;
 	else if (is_flag(arg, "-ot", "--override-tensor") && strstr(value, "exps=CPU"))
 		out->cpu_experts = -1;
 	else if (is_flag(arg, "-ctxcp", "--ctx-checkpoints") || strcmp(arg, "--swa-checkpoints") == 0)
@@ -146,6 +146,8 @@ static void take_switch(const char *arg, struct estimate_params *out)
 		out->unified_kv = true;
 	else if (is_flag(arg, "-no-kvu", "--no-kv-unified"))
 		out->unified_kv = false;
+	else if (strcmp(arg, "--no-op-offload") == 0)
+		out->no_op_offload = true;
 	else if (strcmp(arg, "--swa-full") == 0)
 		out->swa_full = true;
 	else if (is_flag(arg, "-cmoe", "--cpu-moe"))
@@ -170,6 +172,13 @@ bool engine_cpu_has_amx(void)
 #endif
 }
 
+/* --device none, unless its arguments choose: as the adapter says it. */
+static bool is_kept_off(const struct conf_model *model)
+{
+	return model->device && strcmp(model->device, "cpu") == 0 &&
+	       !args_have(&model->args, "-dev --device -ngl --gpu-layers --n-gpu-layers");
+}
+
 /* Layers on the device, before what `args` say of it: -1 all, 0 none. */
 static int64_t device_layers(const struct conf_model *model, const struct launch_choice *choice)
 {
@@ -177,15 +186,14 @@ static int64_t device_layers(const struct conf_model *model, const struct launch
 }
 
 /* The engine ignores -ngl where it has no device to put layers on. */
-static void take_arguments(const struct conf_model *model, const struct launch_choice *choice,
-                           struct estimate_params *out)
+static void take_arguments(const struct conf_model *model, struct estimate_params *out)
 {
 	for (size_t i = 0; i < model->args.count; i++) {
 		take_switch(model->args.items[i], out);
 		if (i + 1 < model->args.count)
 			take_pair(model->args.items[i], model->args.items[i + 1], out);
 	}
-	if (!choice->has_devices)
+	if (!out->device_there)
 		out->gpu_layers = 0;
 }
 
@@ -196,6 +204,7 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->context = choice->context * choice->slots;
 	out->slots = choice->slots;
 	out->gpu_layers = device_layers(model, choice);
+	out->device_there = choice->has_devices && !is_kept_off(model);
 	out->lazy_kv = choice->lazy;
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
@@ -213,7 +222,7 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	}
 	if (model->draft)
 		out->rollbacks = DRAFTED_OWN;
-	take_arguments(model, choice, out);
+	take_arguments(model, out);
 	if (choice->ubatch > 0)
 		out->ubatch = choice->ubatch;
 	out->host_layers = choice->host_layers;

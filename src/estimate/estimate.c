@@ -172,10 +172,10 @@ static void size_parts(const struct model_facts *facts, const struct estimate_pa
 	out->device.compute_bytes = compute_device_bytes(facts, cells, params, placement);
 	out->host.compute_bytes = compute_host_bytes(facts, cells, params, placement);
 	out->host.overhead_bytes = process_bytes(facts, cells);
-	if (placement_any(facts, placement)) {
+	if (placement->has_device)
 		out->device.overhead_bytes = DEVICE_CONSTANT_BYTES;
+	if (placement_computes(facts, placement))
 		return;
-	}
 	out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, compute_work_bytes(facts, cells));
 	out->compute_context_bytes = smaller(compute_context_bytes(facts, cells), out->host.compute_bytes);
 	out->batch_tokens = cells->tokens;
@@ -288,7 +288,7 @@ static int estimate_of_facts(const struct model_facts *facts, const struct estim
 	cells_of(facts, params, &cells);
 	placement_of(facts, params, &placement);
 	weights_of(facts, params, &placement, &weights);
-	bool device = placement_any(facts, &placement);
+	bool device = placement.has_device;
 	size_parts(facts, params, &cells, &placement, out);
 	if (params->launched)
 		out->host.overhead_bytes = bounded_sum(out->host.overhead_bytes, huge_pages_bytes(facts, &cells));

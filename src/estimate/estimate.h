@@ -44,7 +44,9 @@ struct estimate_params {
 	bool unified_kv;
 	bool unified_given;
 	int64_t gpu_layers;       /* -1 = all, 0 = CPU; the output is the last */
-	int64_t host_layers;      /* of those, so many fewer from the front */
+	int64_t host_layers;      /* of those, so many fewer from the front; all of them: the device is left alone */
+	bool device_there;        /* the engine has a device, also where gpu_layers is 0 */
+	bool no_op_offload;       /* --no-op-offload: what lies on the host is computed there, whatever the batch */
 	bool kv_on_host;          /* --no-kv-offload: every cache lies on the host */
 	int64_t cpu_experts;      /* layers whose experts stay on the CPU; -1 = all; 0 = none */
 	int64_t experts_resident_bytes; /* all experts are mapped, and so much of them is kept in memory; 0 = not so */

@@ -30,11 +30,16 @@ struct cells {
 void cells_of(const struct model_facts *facts, const struct estimate_params *params,
               struct cells *out);
 
+/* Rows of a batch from which on a device multiplies what lies on the host. */
+enum { STAGED_BATCH = 32 };
+
 /* Which layers compute on the device: the last ones, and after them the output. */
 struct placement {
 	uint32_t first_device_layer; /* layers from here on; facts->layers = none */
 	bool output_on_device;
 	uint32_t cpu_expert_layers;  /* the first ones, whose experts stay on the host */
+	bool has_device;             /* with a context of the engine's, whatever lies there */
+	bool stages;                 /* it computes large batches of what lies on the host, too */
 };
 
 void placement_of(const struct model_facts *facts, const struct estimate_params *params,
@@ -45,9 +50,20 @@ static inline bool placement_any(const struct model_facts *facts, const struct p
 	return placement->output_on_device || placement->first_device_layer < facts->layers;
 }
 
+/* A full batch is computed on the device. */
+static inline bool placement_computes(const struct model_facts *facts, const struct placement *placement)
+{
+	return placement->stages || placement_any(facts, placement);
+}
+
 /* kv.c: of one layer, all streams. */
 int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cells,
                        const struct estimate_params *params, uint32_t layer);
+/* The larger half of that, K or V. */
+int64_t kv_layer_half_bytes(const struct model_facts *facts, const struct cells *cells,
+                            const struct estimate_params *params, uint32_t layer);
+/* Elements that a batch's token adds to it, K and V, where that is most. */
+int64_t kv_row_width(const struct model_facts *facts);
 int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
                               uint32_t layer);
 /* What the server sets aside to go back to: one conversation's recurrent state and windows; all 0 = it need not. */

@@ -138,6 +138,33 @@ int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cell
 	                       cell_bytes(facts, cells, params, layer));
 }
 
+int64_t kv_layer_half_bytes(const struct model_facts *facts, const struct cells *cells,
+                            const struct estimate_params *params, uint32_t layer)
+{
+	int64_t key, value;
+
+	if (!facts->sizes_known || !has_cache(facts, layer))
+		return 0;
+	widths(facts, layer, &key, &value);
+	int64_t count = bounded_product(facts->windowed[layer] ? cells->window : cells->full, cells->streams);
+	return bounded_product(count, larger(type_row_bytes(kv_type(params->kv_k), key),
+	                                     type_row_bytes(kv_type(params->kv_v), value)));
+}
+
+int64_t kv_row_width(const struct model_facts *facts)
+{
+	int64_t most = 0;
+
+	for (uint32_t i = 0; facts->sizes_known && i < facts->layers; i++) {
+		int64_t key, value;
+		if (!has_cache(facts, i))
+			continue;
+		widths(facts, i, &key, &value);
+		most = larger(most, bounded_sum(key, value));
+	}
+	return most;
+}
+
 int64_t kv_token_bytes(const struct model_facts *facts, const struct cells *cells,
                        const struct estimate_params *params)
 {

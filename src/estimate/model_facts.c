@@ -246,6 +246,8 @@ static int add_layer_tensor(struct tensor_sums *sums, const struct gguf_tensor *
 	if (is_expert(part)) {
 		sums->expert_bytes[layer] = bounded_sum(sums->expert_bytes[layer], tensor->bytes);
 		sums->largest_expert_bytes = larger(sums->largest_expert_bytes, tensor->bytes);
+	} else {
+		sums->largest_bytes = larger(sums->largest_bytes, tensor->bytes);
 	}
 	note_shape(sums, (uint32_t)layer, part, tensor);
 	return 0;
@@ -286,7 +288,6 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	facts->tensor_count++;
 	sums->all_bytes = bounded_sum(sums->all_bytes, tensor->bytes);
 	sums->elements = bounded_sum(sums->elements, tensor->elements);
-	sums->largest_bytes = larger(sums->largest_bytes, tensor->bytes);
 	if ((tensor->dimensions >= 2 || tensor->type->block_elements > 1) && tensor->type->id < 64)
 		sums->type_bytes[tensor->type->id] =
 			bounded_sum(sums->type_bytes[tensor->type->id], tensor->bytes);

@@ -47,7 +47,7 @@ struct tensor_sums {
 	struct rewritten rewritten[2];     /* without AMX, and with it */
 	int64_t largest_expert_bytes;
 	bool stacked_tiles;                /* a stack of matrices, no experts, of a type that AMX tiles are made of */
-	int64_t largest_bytes;
+	int64_t largest_bytes;             /* matrix of a layer, experts left out */
 	int64_t type_bytes[64];            /* by type id; vectors, which stay F32, left out */
 	int64_t elements;
 	int64_t file_bytes;

@@ -10,10 +10,11 @@ void placement_of(const struct model_facts *facts, const struct estimate_params 
 
 	wanted = larger(wanted - params->host_layers, 0);
 	*out = (struct placement){ .first_device_layer = facts->layers };
-	if (wanted == 0)
-		return;
-	out->output_on_device = true;
-	out->first_device_layer = (uint32_t)(layers + 1 - wanted);
+	out->has_device = wanted > 0 || (params->device_there && params->host_layers == 0);
+	out->stages = out->has_device && !params->no_op_offload && smaller(params->ubatch, params->batch) >= STAGED_BATCH;
+	out->output_on_device = wanted > 0;
+	if (wanted > 0)
+		out->first_device_layer = (uint32_t)(layers + 1 - wanted);
 	int64_t experts = params->cpu_experts < 0 ? layers : smaller(params->cpu_experts, layers);
 	if (facts->expert_count > 0)
 		out->cpu_expert_layers = (uint32_t)experts;
@@ -65,7 +66,7 @@ static bool stays_plain(const struct model_facts *facts, const struct estimate_p
 		return params->repack == REPACK_OFF;
 	if (params->experts_resident_bytes > 0 && params->load == LOAD_MMAP)
 		return true;
-	return params->amx && facts->tensors.stacked_tiles && !placement_any(facts, placement);
+	return params->amx && facts->tensors.stacked_tiles && !placement->has_device;
 }
 
 /*
@@ -115,6 +116,7 @@ void weights_of(const struct model_facts *facts, const struct estimate_params *p
 	}
 	out->host_bytes -= left_out;
 	out->mapped_bytes = part ? out->host_bytes : 0;
-	if (!out->plain && !on_device)
+	/* With a device there the host's buffers are those that it reads from, and nothing is rewritten. */
+	if (!out->plain && !placement->has_device)
 		add_rewritten(facts, params, out);
 }

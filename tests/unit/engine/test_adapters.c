@@ -147,6 +147,12 @@ static void a_card_gets_as_many_layers_as_fit(void **state)
 	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf}}\n", &split,
 	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
 	               "--cache-ram 0 -ctxcp 3 -lm none -ngl 23 --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
+	/* Where not even one fits, there is no room for what a batch is computed with either. */
+	struct launch_request none = split;
+	none.tuning.gpu_layers = 0;
+	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf}}\n", &none,
+	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
+	               "--cache-ram 0 -ctxcp 3 -lm none --device none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4");
 	assert_command("models: {a: {engine: llama-server, file: /m/a.gguf, args: \"-ngl 7\"}}\n", &split,
 	               "llama-server -m /m/a.gguf --host /run/c/engine-7.sock --alias a -c 512 -np 1 -fit off "
 	               "--cache-ram 0 -ctxcp 3 -lm none --sse-ping-interval 1 --no-webui --slots --metrics -lv 4 -ngl 7");

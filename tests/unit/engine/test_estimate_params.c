@@ -44,6 +44,26 @@ static void layers_go_where_the_launch_puts_them(void **state)
 	assert_int_equal(layers_of("device: cpu, args: \"-ngl 7\"", true), 7);
 }
 
+static bool sees_device(const char *settings, bool has_devices)
+{
+	struct estimate_params params;
+
+	params_of(settings, has_devices, &params);
+	return params.device_there;
+}
+
+/* Without layers of its own it still computes what lies on the host. */
+static void a_device_is_there_unless_it_is_kept_from_the_engine(void **state)
+{
+	(void)state;
+	assert_true(sees_device("slots: 1", true));
+	assert_true(sees_device("args: \"-ngl 0\"", true));
+	assert_true(sees_device("device: cpu, args: \"-ngl 0\"", true));
+	assert_false(sees_device("device: cpu", true));
+	assert_false(sees_device("args: \"-dev none\"", true));
+	assert_false(sees_device("args: \"-ngl 0\"", false));
+}
+
 static void flags_that_move_memory_are_followed(void **state)
 {
 	struct estimate_params params;
@@ -326,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layers_go_where_the_launch_puts_them),
+		cmocka_unit_test(a_device_is_there_unless_it_is_kept_from_the_engine),
 		cmocka_unit_test(flags_that_move_memory_are_followed),
 		cmocka_unit_test(all_on_the_device_is_what_was_recorded),
 		cmocka_unit_test(what_a_turn_leaves_is_a_request_s),
