@@ -94,6 +94,8 @@ static struct lengths *new_row(struct lengths_table *table)
 		for (size_t i = 1; i < table->count; i++)
 			if (table->rows[i].noted_at_ms < oldest->noted_at_ms)
 				oldest = &table->rows[i];
+		if (table->dropped)
+			table->dropped(table->ctx, oldest);
 		return oldest;
 	}
 	if (table->count == table->capacity) {

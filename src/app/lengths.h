@@ -34,10 +34,15 @@ int64_t lengths_usual(const struct lengths *lengths);
 /* Thousandths of a byte that a token of 95 of 100 of them has at least; 0 where fewer than LENGTHS_SURE told. */
 int64_t lengths_dense_milli(const struct lengths *lengths);
 
-/* Of all models and keys. At LENGTHS_MOST a new one takes the place of that which was not noted for longest. */
+/*
+ * Of all models and keys. At LENGTHS_MOST a new one takes the place of that which was not noted for longest, which
+ * `dropped`, where it is set, is told: what was stored of it is of no more use.
+ */
 struct lengths_table {
 	struct lengths *rows;
 	size_t count, capacity;
+	void (*dropped)(void *ctx, const struct lengths *row);
+	void *ctx;
 };
 
 /* The row of these; a new one where there is none. It stays where it is until the next call. */

@@ -106,6 +106,7 @@ static void step(struct shell *shell, const struct event *event)
 	int64_t began_us = shell_now_us();
 	const struct arbiter_counters *counters = arbiter_counters(shell->arbiter);
 	uint64_t impossible = counters->invalid_events;
+	const struct event *told = event;
 	uint32_t type = event->type;
 
 	if (shell->recorder)
@@ -122,7 +123,7 @@ static void step(struct shell *shell, const struct event *event)
 	if (type == EVENT_SAMPLE)
 		shell_warm_commit(shell);
 	if (counters->invalid_events != impossible && type == EVENT_LEARNED)
-		log_warn("history.db holds something learned that cannot be true; it is left out, and learned anew");
+		shell_learned_impossible(shell, &told->learned);
 	else if (counters->invalid_events != impossible)
 		log_error("event %u was impossible and had no effect: a bug", type);
 	shell->last_step_us = shell_now_us();
@@ -166,6 +167,8 @@ void shell_turn(struct shell *shell)
 		shell_pop(shell, &event);
 		step(shell, &event);
 	}
+	if (shell->queue_count == 0)
+		shell_tell_impossible(shell);
 	if (shell->recorder)
 		recorder_flush(shell->recorder);
 	if (shell->phase != PHASE_CLOSING)

@@ -270,6 +270,9 @@ void shell_on_tokens(void *ctx, uint64_t key, int64_t whole_at_us);
 /* shell_learned.c: what the arbiter learned, kept over lives of the daemon. */
 void shell_open_learned(struct shell *shell); /* tells the arbiter; behind its models and pools */
 void shell_close_learned(struct shell *shell);
+/* The arbiter took it for what cannot be: it goes, and is told with all others once nothing waits to be heard. */
+void shell_learned_impossible(struct shell *shell, const struct learned_row *row);
+void shell_tell_impossible(struct shell *shell);
 void shell_keep_learned(struct shell *shell, bool now); /* else where the last time is some seconds ago */
 /* The model's row is new: all that is known of such a model goes into it; the arbiter is to be told. */
 void shell_recall_model(struct shell *shell, uint32_t model);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "app/shell.h"
+#include "app/stored_learned.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -29,7 +30,9 @@ struct kept_word {
 	struct own_word word;
 	uint64_t spare; /* rows in the store are told apart by their size: 96 bytes are nobody else's */
 };
-_Static_assert(sizeof(struct kept_word) == 96 && sizeof(struct learned_row) != 96, "as the store tells them apart");
+_Static_assert(sizeof(struct kept_word) == 96 && sizeof(struct stored_learned) != 96 &&
+                       sizeof(struct numbered_learned) != 96,
+               "as the store tells them apart");
 
 /* The newest overwrite the oldest. */
 struct words_kept {
@@ -52,26 +55,42 @@ struct asking {
 
 /* ---- kept answers ---- */
 
+static bool same_keys(const struct correction_keys *a, const struct correction_keys *b)
+{
+	return a->build == b->build && a->model == b->model && a->params == b->params;
+}
+
+/* The newest take the places of the oldest, in the store as well. */
+static void remember_word(struct shell *shell, const struct kept_word *word)
+{
+	struct words_kept *words = shell->words;
+
+	for (uint32_t i = 0; i < WORDS_KEPT; i++)
+		if (words->word[i].version == WORD_VERSION && same_keys(&words->word[i].keys, &word->keys)) {
+			words->word[i] = *word;
+			return;
+		}
+	struct kept_word *place = &words->word[words->next++ % WORDS_KEPT];
+	const struct correction_keys *keys = &place->keys;
+	if (place->version == WORD_VERSION && shell->store)
+		store_forget_learned(shell->store, word_key ^ keys->model, keys->build ^ keys->params, sizeof(*place));
+	*place = *word;
+}
+
 static void on_word(void *ctx, const void *row)
 {
-	struct words_kept *kept = ctx;
 	struct kept_word word;
 
 	memcpy(&word, row, sizeof(word));
 	if (word.version == WORD_VERSION)
-		kept->word[kept->next++ % WORDS_KEPT] = word;
-}
-
-static bool same_keys(const struct correction_keys *a, const struct correction_keys *b)
-{
-	return a->build == b->build && a->model == b->model && a->params == b->params;
+		remember_word(ctx, &word);
 }
 
 static void keep_word(struct shell *shell, const struct correction_keys *keys, const struct own_word *word)
 {
 	struct kept_word kept = { .version = WORD_VERSION, .keys = *keys, .word = *word };
 
-	shell->words->word[shell->words->next++ % WORDS_KEPT] = kept;
+	remember_word(shell, &kept);
 	if (shell->store)
 		store_save_learned(shell->store, word_key ^ keys->model, keys->build ^ keys->params, &kept, sizeof(kept));
 }
@@ -95,7 +114,7 @@ void shell_open_words(struct shell *shell)
 {
 	shell->words = xcalloc(1, sizeof(*shell->words));
 	if (shell->store)
-		store_load_learned(shell->store, sizeof(struct kept_word), on_word, shell->words);
+		store_load_learned(shell->store, sizeof(struct kept_word), on_word, shell);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)
 		shell_recall_word(shell, i);
 }

@@ -2,11 +2,14 @@
 #include <string.h>
 
 #include "app/shell.h"
+#include "app/stored_learned.h"
 
 /* The key under which it is stored, beside the arbiter's rows. */
 static const uint64_t kept_key = UINT64_C(0x62617365);
 
-_Static_assert(sizeof(struct baseline_row) != sizeof(struct learned_row), "stored rows are told apart by their size");
+_Static_assert(sizeof(struct baseline_row) != sizeof(struct stored_learned) &&
+                       sizeof(struct baseline_row) != sizeof(struct numbered_learned),
+               "stored rows are told apart by their size");
 
 static void on_kept(void *ctx, const void *row)
 {

@@ -9,15 +9,26 @@
  * what is free: the rest is for the others.
  */
 #include "app/shell.h"
+#include "app/stored_learned.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "base/units.h"
 
-_Static_assert(sizeof(struct lengths) != sizeof(struct learned_row), "stored rows are told apart by their size");
+_Static_assert(sizeof(struct lengths) != sizeof(struct stored_learned) &&
+                       sizeof(struct lengths) != sizeof(struct numbered_learned),
+               "stored rows are told apart by their size");
 
 /* ---- what conversations of a model usually need ---- */
+
+static void on_dropped(void *ctx, const struct lengths *row)
+{
+	struct shell *shell = ctx;
+
+	if (shell->store)
+		store_forget_learned(shell->store, row->model, row->key, sizeof(*row));
+}
 
 static void on_lengths(void *ctx, const void *stored)
 {
@@ -74,6 +85,8 @@ void shell_context_start(struct shell *shell, uint32_t model)
 
 void shell_open_contexts(struct shell *shell)
 {
+	shell->lengths.dropped = on_dropped;
+	shell->lengths.ctx = shell;
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct lengths), on_lengths, &shell->lengths);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)

@@ -1,41 +1,55 @@
 /*
  * What the arbiter learned, kept over lives of the daemon: each row soon after it changed, so that a daemon that is
  * killed forgets little, and all of them here, so that a model which comes back, in another form or after a reload,
- * is known again. How models slow one another is kept by the name of their pool: its number may be another's when the
- * next daemon looks at the machine.
+ * is known again. Pools go by their names (stored_learned.h): their numbers may be others' when the next daemon looks
+ * at the machine.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/shell.h"
+#include "app/stored_learned.h"
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/units.h"
 
 enum { ROWS_MOST = 4096, KEEP_EVERY_US = 2 * US_PER_S };
 
-/* Of more the newest replace the oldest. */
+/* Of more the newest replace the oldest, here and in the store. */
 struct learned_rows {
-	struct learned_row *row;
+	struct stored_learned *row;
 	uint32_t count, capacity, next;
 	int64_t kept_at_us;
+	uint32_t impossible; /* not told yet */
 };
 
-static uint64_t pool_key(const struct shell *shell, uint64_t pool)
+static struct pool_names pool_names(const struct shell *shell)
 {
-	return pool < shell->topology.pools ? str_hash(str_from(shell->topology.pool[pool].name)) : 0;
+	struct pool_names names = { 0 };
+
+	for (uint32_t pool = 0; pool < shell->topology.pools && pool < POOLS_MAX; pool++)
+		names.hash[pool] = str_hash(str_from(shell->topology.pool[pool].name));
+	return names;
 }
 
-static struct learned_row *find(struct learned_rows *rows, uint64_t file_key, uint64_t build_key)
+static struct stored_learned *find(struct learned_rows *rows, uint64_t file_key, uint64_t build_key)
 {
 	for (uint32_t i = 0; i < rows->count; i++)
-		if (rows->row[i].file_key == file_key && rows->row[i].build_key == build_key)
+		if (rows->row[i].row.file_key == file_key && rows->row[i].row.build_key == build_key)
 			return &rows->row[i];
 	return NULL;
 }
 
-static void remember(struct learned_rows *rows, const struct learned_row *row)
+static void forget_stored(struct shell *shell, const struct stored_learned *stored)
 {
-	struct learned_row *known = find(rows, row->file_key, row->build_key);
+	if (shell->store)
+		store_forget_learned(shell->store, stored->row.file_key, stored->row.build_key, sizeof(*stored));
+}
+
+static void remember(struct shell *shell, const struct stored_learned *stored)
+{
+	struct learned_rows *rows = shell->learned_rows;
+	struct stored_learned *known = find(rows, stored->row.file_key, stored->row.build_key);
 
 	if (!known && rows->count < ROWS_MOST) {
 		if (rows->count == rows->capacity) {
@@ -45,23 +59,46 @@ static void remember(struct learned_rows *rows, const struct learned_row *row)
 		known = &rows->row[rows->count++];
 	} else if (!known) {
 		known = &rows->row[rows->next++ % ROWS_MOST];
+		forget_stored(shell, known);
 	}
-	*known = *row;
+	*known = *stored;
 }
 
-static void on_stored(void *ctx, const void *stored)
+static void save(struct shell *shell, const struct stored_learned *stored)
 {
-	struct learned_row row;
-
-	memcpy(&row, stored, sizeof(row));
-	remember(ctx, &row);
+	remember(shell, stored);
+	if (shell->store)
+		store_save_learned(shell->store, stored->row.file_key, stored->row.build_key, stored, sizeof(*stored));
 }
 
-static void push(struct shell *shell, const struct learned_row *row)
+static void on_stored(void *ctx, const void *row)
+{
+	struct stored_learned stored;
+
+	memcpy(&stored, row, sizeof(stored));
+	remember(ctx, &stored);
+}
+
+/* Saved anew under the same keys, it takes its own place. */
+static void on_numbered(void *ctx, const void *row)
+{
+	struct shell *shell = ctx;
+	struct pool_names names = pool_names(shell);
+	struct numbered_learned old;
+	struct stored_learned stored;
+
+	memcpy(&old, row, sizeof(old));
+	stored_learned_of_numbered(&old, &names, &stored);
+	save(shell, &stored);
+}
+
+static void push(struct shell *shell, const struct stored_learned *stored)
 {
 	struct event event = shell_event(EVENT_LEARNED);
+	struct pool_names names = pool_names(shell);
 
-	event.learned = *row;
+	if (!stored_learned_here(stored, &names, &event.learned))
+		return;
 	shell_push(shell, &event);
 }
 
@@ -69,19 +106,37 @@ void shell_open_learned(struct shell *shell)
 {
 	struct learned_rows *rows = shell->learned_rows = xcalloc(1, sizeof(*rows));
 
-	if (shell->store)
-		store_load_learned(shell->store, sizeof(struct learned_row), on_stored, rows);
-	for (uint32_t i = 0; i < rows->count; i++)
-		if (rows->row[i].file_key != LEARNED_PACE)
-			push(shell, &rows->row[i]);
-	for (uint32_t pool = 0; pool < shell->topology.pools && pool < POOLS_MAX; pool++) {
-		const struct learned_row *pace = find(rows, LEARNED_PACE, pool_key(shell, pool));
-		if (!pace)
-			continue;
-		struct learned_row here = *pace;
-		here.build_key = pool;
-		push(shell, &here);
+	if (shell->store) {
+		store_load_learned(shell->store, sizeof(struct numbered_learned), on_numbered, shell);
+		store_load_learned(shell->store, sizeof(struct stored_learned), on_stored, shell);
 	}
+	for (uint32_t i = 0; i < rows->count; i++)
+		push(shell, &rows->row[i]);
+}
+
+void shell_learned_impossible(struct shell *shell, const struct learned_row *row)
+{
+	struct learned_rows *rows = shell->learned_rows;
+	struct pool_names names = pool_names(shell);
+	struct stored_learned stored;
+
+	stored_learned_of(row, &names, &stored);
+	forget_stored(shell, &stored);
+	struct stored_learned *known = find(rows, stored.row.file_key, stored.row.build_key);
+	if (known)
+		*known = rows->row[--rows->count];
+	rows->impossible++;
+}
+
+void shell_tell_impossible(struct shell *shell)
+{
+	struct learned_rows *rows = shell->learned_rows;
+
+	if (!rows || rows->impossible == 0)
+		return;
+	log_warn("history.db held %u thing%s learned that cannot be true: left out, removed, and learned anew",
+	         rows->impossible, rows->impossible == 1 ? "" : "s");
+	rows->impossible = 0;
 }
 
 void shell_recall_model(struct shell *shell, uint32_t model)
@@ -94,15 +149,16 @@ void shell_recall_model(struct shell *shell, uint32_t model)
 void shell_recall_learned(struct shell *shell, uint32_t model)
 {
 	const struct model_spec *spec = &shell->catalogue.rows[model].spec;
-	const struct learned_row *row = find(shell->learned_rows, spec->file_key, spec->build_key);
+	const struct stored_learned *stored = find(shell->learned_rows, spec->file_key, spec->build_key);
 
-	if (row)
-		push(shell, row);
+	if (stored)
+		push(shell, stored);
 }
 
 void shell_keep_learned(struct shell *shell, bool now)
 {
 	struct learned_rows *rows = shell->learned_rows;
+	struct pool_names names = pool_names(shell);
 	struct learned_row fresh[8];
 	uint32_t count;
 
@@ -111,11 +167,9 @@ void shell_keep_learned(struct shell *shell, bool now)
 	rows->kept_at_us = shell_now_us();
 	while ((count = arbiter_export(shell->arbiter, fresh, 8)) > 0)
 		for (uint32_t i = 0; i < count; i++) {
-			struct learned_row *row = &fresh[i];
-			if (row->file_key == LEARNED_PACE)
-				row->build_key = pool_key(shell, row->build_key);
-			remember(rows, row);
-			store_save_learned(shell->store, row->file_key, row->build_key, row, sizeof(*row));
+			struct stored_learned stored;
+			stored_learned_of(&fresh[i], &names, &stored);
+			save(shell, &stored);
 		}
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "app/shell.h"
+#include "app/stored_learned.h"
 #include "base/alloc.h"
 #include "base/units.h"
 #include "engine/told.h"
@@ -26,7 +27,8 @@ struct kept {
 	uint64_t version;
 	struct observation observation;
 };
-_Static_assert(sizeof(struct kept) != sizeof(struct learned_row) && sizeof(struct kept) != 96,
+_Static_assert(sizeof(struct kept) != sizeof(struct stored_learned) &&
+                       sizeof(struct kept) != sizeof(struct numbered_learned) && sizeof(struct kept) != 96,
                "stored rows are told apart by their size; 96 bytes are what an engine said (shell_asking.c)");
 
 enum { KEPT_VERSION = 1, NAMES_KEPT = 16, NAME_VERSION = 1 };
@@ -37,7 +39,8 @@ struct kept_name {
 	uint64_t build;
 	char name[CALIBRATION_NAME];
 };
-_Static_assert(sizeof(struct kept_name) != sizeof(struct learned_row) &&
+_Static_assert(sizeof(struct kept_name) != sizeof(struct stored_learned) &&
+                       sizeof(struct kept_name) != sizeof(struct numbered_learned) &&
                        sizeof(struct kept_name) != sizeof(struct kept) &&
                        sizeof(struct kept_name) != sizeof(struct lengths) && sizeof(struct kept_name) != 96,
                "as the store tells them apart");
@@ -74,11 +77,17 @@ static struct kept_name *find_name(struct learning *learning, uint64_t build)
 	return NULL;
 }
 
-static void remember_name(struct learning *learning, const struct kept_name *name)
+static void remember_name(struct shell *shell, const struct kept_name *name)
 {
-	struct kept_name *known = find_name(learning, name->build);
+	struct learning *learning = shell->learning;
+	struct kept_name *place = find_name(learning, name->build);
 
-	*(known ? known : &learning->name[learning->next_name++ % NAMES_KEPT]) = *name;
+	if (!place) {
+		place = &learning->name[learning->next_name++ % NAMES_KEPT];
+		if (place->version == NAME_VERSION && shell->store)
+			store_forget_learned(shell->store, place->build, name_key, sizeof(*place));
+	}
+	*place = *name;
 }
 
 static void on_name(void *ctx, const void *row)
@@ -105,7 +114,7 @@ static void name_build(struct shell *shell, uint32_t model)
 	         STR_ARG(build));
 	if (known && strcmp(known->name, name.name) == 0)
 		return;
-	remember_name(shell->learning, &name);
+	remember_name(shell, &name);
 	if (shell->store)
 		store_save_learned(shell->store, name.build, name_key, &name, sizeof(name));
 }
@@ -170,7 +179,7 @@ void shell_open_learning(struct shell *shell)
 	if (shell->store)
 		store_load_learned(shell->store, sizeof(struct kept), on_kept, learning);
 	if (shell->store)
-		store_load_learned(shell->store, sizeof(struct kept_name), on_name, learning);
+		store_load_learned(shell->store, sizeof(struct kept_name), on_name, shell);
 	learning->life = learning->next;
 	learning->earlier = earlier_lives(learning);
 	for (uint32_t i = 0; i < shell->catalogue.count; i++)

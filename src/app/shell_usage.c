@@ -37,9 +37,13 @@ static void on_usage(void *ctx, const void *row)
 	struct kept_usage kept;
 
 	memcpy(&kept, row, sizeof(kept));
-	if (kept.version == USAGE_VERSION)
-		gateway_restore_tokens(shell->gateway, kept.key,
-		                       kept.whole_at_ms * US_PER_MS - shell_wall_offset_us());
+	if (kept.version != USAGE_VERSION)
+		return;
+	int64_t whole_at_us = kept.whole_at_ms * US_PER_MS - shell_wall_offset_us();
+	if (whole_at_us > shell_now_us())
+		gateway_restore_tokens(shell->gateway, kept.key, whole_at_us);
+	else /* it has all of them again: there is nothing to remember of a key that may be gone for good */
+		store_forget_learned(shell->store, usage_key ^ kept.key, usage_key, sizeof(kept));
 }
 
 void shell_open_usage(struct shell *shell)

@@ -126,7 +126,11 @@ static int prepare(struct db *db, struct err *err)
 		return code;
 	buf_append_str(&sql, STR("INSERT INTO learned(file_key, build_key, row) VALUES (?, ?, ?) "
 	                         "ON CONFLICT DO UPDATE SET row = excluded.row"));
-	return prepare_one(db, &sql, &db->learn, err);
+	code = prepare_one(db, &sql, &db->learn, err);
+	if (code != SQLITE_OK)
+		return code;
+	buf_append_str(&sql, STR("DELETE FROM learned WHERE file_key = ? AND build_key = ? AND length(row) = ?"));
+	return prepare_one(db, &sql, &db->forget, err);
 }
 
 static void finalize(struct db *db)
@@ -137,6 +141,7 @@ static void finalize(struct db *db)
 		sqlite3_finalize(db->select[i][1]);
 	}
 	sqlite3_finalize(db->learn);
+	sqlite3_finalize(db->forget);
 	sqlite3_close(db->handle);
 	*db = (struct db){ .path = db->path };
 }
@@ -306,6 +311,14 @@ int db_write_learned(struct db *db, uint64_t file_key, uint64_t build_key, const
 	sqlite3_bind_int64(db->learn, 2, (int64_t)build_key);
 	sqlite3_bind_blob(db->learn, 3, row, (int)row_bytes, SQLITE_STATIC);
 	return step_once(db, db->learn, err);
+}
+
+int db_forget_learned(struct db *db, uint64_t file_key, uint64_t build_key, uint32_t row_bytes, struct err *err)
+{
+	sqlite3_bind_int64(db->forget, 1, (int64_t)file_key);
+	sqlite3_bind_int64(db->forget, 2, (int64_t)build_key);
+	sqlite3_bind_int64(db->forget, 3, (int64_t)row_bytes);
+	return step_once(db, db->forget, err);
 }
 
 int db_prune(struct db *db, int64_t keep_ms, int64_t keep_rows, struct err *err)

@@ -22,7 +22,7 @@ struct db {
 	struct stat file;              /* the one that is open */
 	sqlite3_stmt *insert[TABLE_COUNT];
 	sqlite3_stmt *select[TABLE_COUNT][2]; /* all models, one model */
-	sqlite3_stmt *learn;
+	sqlite3_stmt *learn, *forget;
 };
 
 /* One step of the schema; step i leads from version i to i + 1. */
@@ -52,6 +52,8 @@ int db_write(struct db *db, enum table_kind kind, const void *row, struct err *e
 int db_write_learned(struct db *db, uint64_t file_key, uint64_t build_key, const void *row,
                      uint32_t row_bytes, struct err *err);
 
+/* The row of these keys, where it is of that size. */
+int db_forget_learned(struct db *db, uint64_t file_key, uint64_t build_key, uint32_t row_bytes, struct err *err);
 /* Append each learned row of that size to `out`; the count of them, or -1. */
 int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, struct err *err);
 /* A JSON array, to be freed; NULL where it failed. */

@@ -23,6 +23,7 @@ enum {
 enum item_kind {
 	ITEM_ROW,
 	ITEM_LEARNED,
+	ITEM_FORGET_LEARNED,
 	ITEM_QUERY,
 	ITEM_READ_LEARNED,
 };
@@ -32,7 +33,7 @@ struct item {
 	enum item_kind kind;
 	size_t bytes;           /* of the whole allocation */
 	enum table_kind table;  /* ROW, QUERY */
-	uint64_t file_key, build_key; /* LEARNED */
+	uint64_t file_key, build_key; /* LEARNED, FORGET_LEARNED */
 	uint32_t row_bytes;
 	struct store_query query; /* its texts in data */
 	void (*done)(void *ctx, const char *json);

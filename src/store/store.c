@@ -105,13 +105,15 @@ static int write_item(struct store *store, const struct item *item, struct err *
 {
 	if (item->kind == ITEM_ROW)
 		return db_write(&store->db, item->table, item->data, err);
+	if (item->kind == ITEM_FORGET_LEARNED)
+		return db_forget_learned(&store->db, item->file_key, item->build_key, item->row_bytes, err);
 	return db_write_learned(&store->db, item->file_key, item->build_key, item->data,
 	                        item->row_bytes, err);
 }
 
 static bool is_written(const struct item *item)
 {
-	return item->kind == ITEM_ROW || item->kind == ITEM_LEARNED;
+	return item->kind == ITEM_ROW || item->kind == ITEM_LEARNED || item->kind == ITEM_FORGET_LEARNED;
 }
 
 /* The rows up to the next question, in one transaction. Frees them; returns what follows. */
@@ -371,6 +373,16 @@ bool store_save_learned(struct store *store, uint64_t file_key, uint64_t build_k
                         const void *row, uint32_t row_bytes)
 {
 	return store && put(store, item_of_learned(file_key, build_key, row, row_bytes), false);
+}
+
+bool store_forget_learned(struct store *store, uint64_t file_key, uint64_t build_key, uint32_t row_bytes)
+{
+	if (!store)
+		return false;
+	struct item *item = item_of_learned(file_key, build_key, "", 0);
+	item->kind = ITEM_FORGET_LEARNED;
+	item->row_bytes = row_bytes;
+	return put(store, item, false);
 }
 
 void store_counters(struct store *store, struct store_counters *out)

@@ -92,6 +92,8 @@ bool store_take_error(struct store *store, struct err *out);
  */
 bool store_save_learned(struct store *store, uint64_t file_key, uint64_t build_key,
                         const void *row, uint32_t row_bytes);
+/* Queued, too: what is no longer kept anywhere else. Nothing where there is no such row of that size. */
+bool store_forget_learned(struct store *store, uint64_t file_key, uint64_t build_key, uint32_t row_bytes);
 int store_load_learned(struct store *store, uint32_t row_bytes,
                        void (*each)(void *ctx, const void *row), void *ctx);
 

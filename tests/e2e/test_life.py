@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import threading
@@ -44,6 +45,37 @@ def test_what_was_measured_outlives_a_kill(start):
     daemon.process.wait()
     again = start({"a": unknown}, folder=daemon.folder)
     assert 100 * MIB <= models(again)["a"]["estimate_bytes"] < 150 * MIB
+
+
+def test_what_cannot_be_true_is_told_once_and_removed(start):
+    """Of each row that is kept a thousand more, with bytes below nothing."""
+    unknown = fake(anon_mib=100)
+    del unknown["footprint"]
+    daemon = start({"a": unknown})
+    chat(daemon, "a")
+    wait_for("two samples to agree", lambda: models(daemon)["a"]["lower_bytes"] > 100 * MIB)
+    daemon.stop()
+    path = os.path.join(daemon.folder, "state", "history.db")
+
+    def rows():
+        with sqlite3.connect(path) as history:
+            return history.execute("SELECT file_key, build_key, row FROM learned").fetchall()
+    # A row of the arbiter's is the largest; 64 bytes of names stand before it, then its two keys.
+    good = max(rows(), key=lambda row: len(row[2]))
+    at = 8 + 64
+    assert good[2][at:at + 16] == struct.pack("<qq", *good[:2])
+    with sqlite3.connect(path) as history:
+        for key in range(1000):
+            keys = struct.pack("<qq", key, 1)
+            bad = good[2][:at] + keys + good[2][at + 16:at + 48] + struct.pack("<q", -1) + good[2][at + 56:]
+            history.execute("INSERT INTO learned VALUES (?, ?, ?)", (key, 1, bad))
+    again = start({"a": unknown}, folder=daemon.folder)
+    wait_for("them to be told", lambda: "cannot be true" in again.tail(200))
+    told = [line for line in again.tail(5000).splitlines() if "cannot be true" in line]
+    assert len(told) == 1 and "1000 things" in told[0], told
+    assert 100 * MIB <= models(again)["a"]["estimate_bytes"] < 150 * MIB, "what is true is known all the same"
+    again.stop()
+    assert len([row for row in rows() if row[1] == 1 and 0 <= row[0] < 1000]) == 0
 
 
 def test_killed_while_loading(start):

@@ -86,9 +86,15 @@ static void how_dense_prompts_are_is_known_of_enough_of_them(void **state)
 	assert_int_equal(lengths_usual(&lengths), 1000);
 }
 
+static void note_dropped(void *ctx, const struct lengths *row)
+{
+	*(uint64_t *)ctx = *(uint64_t *)ctx * 10 + row->model;
+}
+
 static void at_the_limit_the_oldest_makes_room(void **state)
 {
-	struct lengths_table table = { 0 };
+	uint64_t dropped = 0;
+	struct lengths_table table = { .dropped = note_dropped, .ctx = &dropped };
 	(void)state;
 
 	for (uint64_t i = 1; i <= LENGTHS_MOST; i++)
@@ -97,11 +103,13 @@ static void at_the_limit_the_oldest_makes_room(void **state)
 	lengths_note(lengths_of(&table, 3, 7), 1, 300);
 	lengths_add(&table, &(struct lengths){ .model = 9000, .key = 7, .noted_at_ms = 6000 });
 	assert_int_equal(table.count, LENGTHS_MOST);
+	assert_int_equal(dropped, 2); /* what is stored of it is of no more use */
 	assert_int_equal(lengths_of(&table, 9000, 7)->noted_at_ms, 6000);
 	assert_int_equal(lengths_of(&table, 1, 7)->noted_at_ms, 5000);
 	assert_int_equal(lengths_usual(lengths_of(&table, 3, 7)), 300);
 	lengths_note(lengths_of(&table, 9001, 7), 1, 100);
 	assert_int_equal(lengths_usual(lengths_of(&table, 9001, 7)), 100);
+	assert_true(dropped == 23);
 	assert_int_equal(lengths_usual(lengths_of(&table, 3, 7)), 0); /* its turn came */
 	lengths_release(&table);
 }

@@ -259,6 +259,26 @@ static void learned_rows_come_back_the_last_of_each_key(void **state)
 	store_close(store, PATIENCE_MS);
 }
 
+static void a_learned_row_that_is_forgotten_is_gone(void **state)
+{
+	struct store *store = open_store();
+	uint64_t one = 1, two = 2, three = 3, sum = 0;
+	(void)state;
+
+	assert_true(store_save_learned(store, 1, 1, &one, 8));
+	assert_true(store_save_learned(store, 2, 1, &two, 8));
+	assert_true(store_save_learned(store, 3, 1, &three, 8));
+	assert_true(store_forget_learned(store, 2, 1, 8));
+	assert_true(store_forget_learned(store, 3, 1, 4)); /* what lies there is another's by now */
+	assert_true(store_forget_learned(store, 9, 9, 8));
+	assert_int_equal(store_load_learned(store, 8, add_learned, &sum), 2);
+	assert_true(sum == 13 || sum == 31);
+	store_close(store, 5000);
+	store = open_store();
+	assert_int_equal(store_load_learned(store, 8, add_learned, &sum), 2);
+	store_close(store, 5000);
+}
+
 static void a_full_queue_costs_rows_which_are_counted(void **state)
 {
 	struct queue queue = { 0 };
@@ -569,6 +589,7 @@ int main(void)
 		TEST(a_missing_text_is_empty_and_a_long_one_is_cut_at_a_character),
 		TEST(a_query_of_no_such_kind_is_refused),
 		TEST(learned_rows_come_back_the_last_of_each_key),
+		TEST(a_learned_row_that_is_forgotten_is_gone),
 		TEST(a_full_queue_costs_rows_which_are_counted),
 		TEST(many_rows_at_once_are_written_or_counted),
 		TEST(an_older_schema_is_brought_forward_step_by_step),
