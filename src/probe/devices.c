@@ -132,20 +132,10 @@ static void add_amd(const char *root, struct topology *t, uint32_t index)
 
 /* ---- Intel ---- */
 
-static const struct calls_region *region_of(const struct topology *t, const struct card *card,
-                                            bool vram)
-{
-	for (uint32_t i = 0; i < t->calls.regions; i++)
-		if (t->calls.region[i].vram == vram &&
-		    strcmp(t->calls.region[i].card, card->name) == 0)
-			return &t->calls.region[i];
-	return NULL;
-}
-
 static void add_intel(struct topology *t, uint32_t index)
 {
 	const struct card *card = &t->cards.card[index];
-	const struct calls_region *vram = region_of(t, card, true);
+	const struct calls_region *vram = topology_region(t, card, true);
 	bool own_memory = vram && vram->total_bytes > 0;
 	char name[32];
 	struct device *device =
@@ -262,7 +252,24 @@ static uint64_t nodes_of_driver(const char *root)
 	return nodes;
 }
 
-/* Nodes of memory that have no processors: on a machine with NVIDIA's devices they are theirs. */
+/* Is a device's memory about that? Where none tells its own nothing speaks against it. */
+static bool is_size_of_device(const struct topology *t, int64_t bytes)
+{
+	bool told = false;
+
+	for (uint32_t i = 0; i < t->calls.nvmls; i++) {
+		int64_t total = t->calls.nvml[i].total_bytes;
+		told = told || total > 0;
+		if (is_near(bytes, total, UNIFIED_PERCENT))
+			return true;
+	}
+	return !told;
+}
+
+/*
+ * The GPUs' nodes: those that the driver names. Where it is silent, nodes of memory without processors whose size
+ * is a device's: memory behind CXL or on persistent modules is such a node too, and on x86 no GPU's is.
+ */
 static uint32_t add_hbm(const char *root, struct topology *t)
 {
 	struct meminfo mem;
@@ -270,10 +277,12 @@ static uint32_t add_hbm(const char *root, struct topology *t)
 	uint64_t told = nodes_of_driver(root);
 	uint32_t found = 0;
 
+	if (!told && is_x86(root, t))
+		return 0;
 	for (uint32_t node = 0; node < NODES_MOST; node++) {
-		bool there = topology_read_node(root, t, node, &mem) == 0;
-		bool theirs = told ? told >> node & 1 : there && is_node_without_cpus(root, t, node);
-		if (!theirs || !there)
+		if ((told && !(told >> node & 1)) || topology_read_node(root, t, node, &mem) < 0)
+			continue;
+		if (!told && !(is_size_of_device(t, mem.total) && is_node_without_cpus(root, t, node)))
 			continue;
 		snprintf(name, sizeof name, "hbm-node%u", node);
 		uint32_t at = t->pools;
