@@ -175,7 +175,8 @@ static void warn_of_leaks(json_t *warnings, const struct memory_input *in)
 
 	if (leak < 0) {
 		warn(warnings, "gpu_owners_unknown",
-		     "who holds the GPU's memory cannot be told: its processes cannot be read");
+		     "who holds the GPU's memory cannot be told: its driver does not say how much it is, or its processes cannot be "
+		     "read");
 	} else if (leak > LEAK_LEAST) {
 		snprintf(message, sizeof message,
 		         "%s of the GPU's memory belong to no process: a driver's leak, which a "

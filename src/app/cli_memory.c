@@ -31,7 +31,7 @@ static int read_machine(const char *root, json_t **out)
 	/* Without even the machine's counters it is said what is not known. */
 	if (code == 0 || topology_has_proc(root)) {
 		code = 0;
-		programs_read(root, topology, NULL, programs);
+		programs_complete(root, topology, programs);
 		*out = memory_json(&(struct memory_input){ .topology = topology,
 		                                           .programs = programs,
 		                                           .baseline_bytes = -1,

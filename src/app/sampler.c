@@ -3,10 +3,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "base/alloc.h"
 #include "probe/nvml.h"
+#include "probe/programs.h"
 #include "probe/seen.h"
 
 enum {
@@ -48,6 +50,7 @@ struct sampler {
 	struct topology topology;
 	uint32_t until_topology; /* samples */
 	uint32_t until_all;
+	int64_t others_bytes[POOLS_KNOWN_MAX]; /* held of GPUs by nobody of ours, as their clients told last */
 };
 
 /* Open from this sample on while an engine uses a device; an open one keeps devices awake. */
@@ -64,6 +67,33 @@ static void keep_nvml(struct sampler *sampler)
 		nvml_close(sampler->topology.nvml);
 		sampler->topology.nvml = NULL;
 	}
+}
+
+/*
+ * A driver that does not tell how much it holds: then what its clients tell. Engines are asked with each sample,
+ * everybody else with those that look at all.
+ */
+static void count_clients(struct sampler *sampler)
+{
+	struct topology *topology = &sampler->topology;
+
+	if (!topology_needs_clients(topology))
+		return;
+	if (!sampler->sample.quick) {
+		struct programs *others = xmalloc(sizeof(*others));
+		struct programs_skip skip = { .count = 0 };
+		for (uint32_t i = 0; i < sampler->sample.owners && skip.count < PROGRAMS_SKIP_MAX; i++) {
+			const struct sample_owner *owner = &sampler->sample.owner[i];
+			skip.group[skip.count++] = owner->pgid ? owner->pgid : owner->pid;
+		}
+		programs_read(sampler->root, topology, &skip, others);
+		memcpy(sampler->others_bytes, others->gpu_bytes, sizeof(sampler->others_bytes));
+		free(others);
+	}
+	memcpy(topology->clients_bytes, sampler->others_bytes, sizeof(topology->clients_bytes));
+	for (uint32_t i = 0; i < sampler->sample.owners; i++)
+		for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
+			topology->clients_bytes[pool] += sampler->sample.owner[i].gpu_bytes[pool];
 }
 
 /* What cannot be found now is what was there before. */
@@ -109,6 +139,7 @@ static void read_sample(struct sampler *sampler)
 	sampler->until_topology = TOPOLOGY_EVERY;
 	sampler->topology_read = true;
 	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
+	count_clients(sampler);
 	/* Where it matters a failure is the sample's failure. */
 	int code = topology_read(sampler->root, &sampler->topology,
 	                         sampler->topology.devices ? &sampler->err : &ignored);

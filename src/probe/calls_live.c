@@ -103,7 +103,7 @@ static void take_regions(const struct card *card, const struct xe_regions *regio
 		str_copy(to->card, sizeof to->card, str_from(card->name));
 		to->vram = region->class == XE_CLASS_VRAM;
 		to->total_bytes = region->total_size < INT64_MAX ? (int64_t)region->total_size : -1;
-		/* Without CAP_PERFMON the use is told as 0, which is no use. */
+		/* Without CAP_PERFMON 0: topology_disbelieve() takes that for what it is. */
 		to->used_bytes = region->used < INT64_MAX ? (int64_t)region->used : -1;
 	}
 }

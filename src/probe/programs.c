@@ -11,6 +11,7 @@
 #include "probe/gpu_use.h"
 #include "probe/lines.h"
 #include "probe/process.h"
+#include "probe/topology_parts.h"
 
 enum { PROCESSES_MOST = 65536 };
 
@@ -147,14 +148,25 @@ int programs_read(const char *root, const struct topology *topology, const struc
 	return 0;
 }
 
+int programs_complete(const char *root, struct topology *topology, struct programs *out)
+{
+	struct err ignored; /* it was read a moment ago */
+	int code = programs_read(root, topology, NULL, out);
+
+	if (code < 0 || !topology_needs_clients(topology))
+		return code;
+	memcpy(topology->clients_bytes, out->gpu_bytes, sizeof topology->clients_bytes);
+	topology_read(root, topology, &ignored);
+	return 0;
+}
+
 int64_t programs_leak_bytes(const struct topology *topology, const struct programs *programs)
 {
 	static const int64_t least = 1 << 30;
-	bool unified = topology_is_nvidia_unified(topology);
-	int64_t gtt = 0;
+	int64_t gtt = topology_gtt_used(topology);
 
-	for (uint32_t i = 0; i < topology->cards.count; i++)
-		gtt += topology->cards.card[i].gtt_used > 0 ? topology->cards.card[i].gtt_used : 0;
+	if (topology->gpu_silent)
+		return -1;
 	if (gtt > least) {
 		if (programs->processes == 0 || programs->gpu_unreadable)
 			return -1;
@@ -162,7 +174,9 @@ int64_t programs_leak_bytes(const struct topology *topology, const struct progra
 		int64_t orphan = gtt - programs->gpu_bytes[0] - least / 8;
 		return orphan > least ? orphan : 0;
 	}
-	if (unified && topology->calls.nvmls > 0 && topology->drift_bytes > 2 * least)
-		return topology->drift_bytes;
-	return 0;
+	if (!topology_is_nvidia_unified(topology))
+		return 0;
+	if (!topology->drift_known)
+		return -1;
+	return topology->drift_bytes > 2 * least ? topology->drift_bytes : 0;
 }

@@ -43,8 +43,13 @@ struct programs_skip {
 int programs_read(const char *root, const struct topology *topology, const struct programs_skip *skip,
                   struct programs *out);
 
-/* Bytes in a driver's pools that no process owns, as one reading tells; 0 = none, -1 = nobody can
- * tell. */
+/* As programs_read() of all. Where a driver does not tell how much it holds, the topology is read again with what its clients tell. */
+int programs_complete(const char *root, struct topology *topology, struct programs *out);
+
+/*
+ * Bytes of the RAM in a driver's pools that no process owns, as one reading tells; 0 = none. -1 = nobody can tell:
+ * a driver does not say how much it holds, or who holds it cannot be looked at.
+ */
 int64_t programs_leak_bytes(const struct topology *topology, const struct programs *programs);
 
 /* RAM that the program holds: what the ledger would count of it, without what is swapped out. */

@@ -144,9 +144,12 @@ struct topology {
 	int64_t u_bot_bytes;
 	int64_t gpu_counter_bytes; /* what the drivers admit to hold of the RAM */
 	int64_t unaccounted_bytes; /* of the RAM, in no counter and admitted by no driver; -1 = not told */
+	bool gpu_silent;           /* some driver does not tell how much of the RAM it holds: what its clients tell counts */
+	bool drift_known;          /* the parts could be summed up, and the drivers told */
 	int64_t drift_bytes;       /* what is missing from the RAM less what they admit */
 	/* Given by the caller before topology_read(). */
 	int64_t hot_file_bytes;
+	int64_t clients_bytes[POOLS_KNOWN_MAX]; /* what processes hold by fdinfo: the least that a silent driver holds */
 	int64_t usual_unaccounted_bytes; /* on this machine while it is quiet; 0 = not known: a hundredth of it */
 
 	int64_t allocatable_bytes;     /* of the RAM, by anybody: A_sys */
@@ -159,6 +162,9 @@ struct topology {
  */
 int topology_find(const char *root, struct topology *out, struct err *err);
 int topology_read(const char *root, struct topology *topology, struct err *err);
+
+/* Does a driver not tell how much it holds, so that what its clients tell is asked for? */
+bool topology_needs_clients(const struct topology *topology);
 
 /* Is there a machine below `root` at all? */
 bool topology_has_proc(const char *root);

@@ -67,7 +67,10 @@ void topology_list_views(struct topology *t);
 /* allocatable.c: for each device and runtime. */
 void topology_weigh(struct topology *t);
 
-/* Of system RAM: what the GPU may take at most by caps of the driver, or INT64_MAX. */
+/* use.c: what GPUs map of system RAM, as far as their drivers or their clients tell. */
 int64_t topology_gtt_used(const struct topology *t);
+
+/* use.c: a region of xe's of that card, or NULL. */
+const struct calls_region *topology_region(const struct topology *t, const struct card *card, bool vram);
 
 #endif

@@ -17,7 +17,61 @@ int64_t topology_gtt_used(const struct topology *t)
 	for (uint32_t i = 0; i < t->calls.regions; i++)
 		if (!t->calls.region[i].vram)
 			used += at_least_zero(t->calls.region[i].used_bytes);
-	return used;
+	return t->gpu_silent ? larger(used, t->clients_bytes[0]) : used;
+}
+
+const struct calls_region *topology_region(const struct topology *t, const struct card *card, bool vram)
+{
+	for (uint32_t i = 0; i < t->calls.regions; i++)
+		if (t->calls.region[i].vram == vram && strcmp(t->calls.region[i].card, card->name) == 0)
+			return &t->calls.region[i];
+	return NULL;
+}
+
+/* Does its driver not tell how much of the RAM this device holds? What i915 holds stands in Shmem. */
+static bool is_silent(const struct topology *t, const struct device *device)
+{
+	const struct card *card = device->card != NOWHERE ? &t->cards.card[device->card] : NULL;
+
+	if (device->kind == DEVICE_GB10)
+		return device->nvml == NOWHERE;
+	if (device->kind == DEVICE_JETSON)
+		return t->mem.nvmap_used < 0 && device->nvml == NOWHERE;
+	if (!card || card->suspended)
+		return false;
+	if (card->driver == CARD_AMDGPU)
+		return card->gtt_used < 0;
+	const struct calls_region *region = topology_region(t, card, false);
+	return card->driver == CARD_XE && (!region || region->used_bytes < 0);
+}
+
+static void look_for_silence(struct topology *t)
+{
+	t->gpu_silent = false;
+	for (uint32_t i = 0; i < t->devices; i++)
+		t->gpu_silent = t->gpu_silent || is_silent(t, &t->device[i]);
+}
+
+static bool is_xe_without_use(const struct topology *t, const struct device *device)
+{
+	const struct card *card = device->card != NOWHERE ? &t->cards.card[device->card] : NULL;
+
+	return card && card->driver == CARD_XE && is_silent(t, device);
+}
+
+bool topology_needs_clients(const struct topology *t)
+{
+	return t->gpu_silent;
+}
+
+static void warn_of_silence(struct topology *t)
+{
+	for (uint32_t i = 0; i < t->devices; i++)
+		if (is_xe_without_use(t, &t->device[i]))
+			topology_warn(t, "use_unknown",
+			              "%s does not tell how much memory it holds (xe tells with CAP_PERFMON alone): the %lld MiB of RAM "
+			              "that its clients tell of are the least that it can be",
+			              t->device[i].name, (long long)(t->clients_bytes[0] / MIB));
 }
 
 static int64_t nvml_used(const struct topology *t, const struct device *device)
@@ -148,18 +202,25 @@ static void read_ram(const char *root, struct topology *t)
 	int64_t zspage_bytes = zspages(root, t);
 	int64_t back = pool_back(root, t);
 
+	look_for_silence(t);
+	warn_of_silence(t);
 	t->gpu_counter_bytes = gpu_counter(t);
 	t->u_top_bytes = m->total - m->available - back / 10 * 9 + t->hot_file_bytes;
 	t->u_bot_bytes = t->drift_bytes = 0;
 	t->unaccounted_bytes = -1;
+	/* The kernel's own counter of what TTM's drivers hold serves as well. */
+	t->drift_known = is_whole(m) && (!t->gpu_silent || (m->gpu_active >= 0 && !topology_is_nvidia_unified(t)));
 	if (is_whole(m)) {
 		int64_t missing = unaccounted(m, zspage_bytes) - t->zones.pcp_bytes;
 		int64_t admitted = t->gpu_counter_bytes - at_least_zero(m->gpu_active);
-		t->unaccounted_bytes = at_least_zero(missing - at_least_zero(admitted));
+		int64_t unaccounted_bytes = at_least_zero(missing - at_least_zero(admitted));
 		int64_t usual = t->usual_unaccounted_bytes > 0 ? t->usual_unaccounted_bytes : m->total / 100;
-		int64_t baseline = smaller(t->unaccounted_bytes, usual);
+		int64_t baseline = smaller(unaccounted_bytes, usual);
 		t->u_bot_bytes = u_bottom(t, zspage_bytes, baseline);
-		judge_drift(t, at_least_zero(missing - baseline) + at_least_zero(m->gpu_active));
+		if (t->drift_known) {
+			t->unaccounted_bytes = unaccounted_bytes;
+			judge_drift(t, at_least_zero(missing - baseline) + at_least_zero(m->gpu_active));
+		}
 	}
 	int64_t used = larger(t->u_top_bytes, t->u_bot_bytes);
 	t->pool[0].unreclaimable_bytes = smaller(at_least_zero(used), t->pool[0].size_bytes);
@@ -187,9 +248,9 @@ static int64_t device_used(const struct topology *t, const struct device *device
 		return 0; /* switched off: nothing lies there */
 	if (card && card->driver == CARD_AMDGPU)
 		return card->vram_used;
-	for (uint32_t i = 0; card && i < t->calls.regions; i++)
-		if (t->calls.region[i].vram && strcmp(t->calls.region[i].card, card->name) == 0)
-			return t->calls.region[i].used_bytes;
+	const struct calls_region *region = card ? topology_region(t, card, true) : NULL;
+	if (region)
+		return region->used_bytes;
 	const struct calls_nvml *gpu =
 	        device->nvml != NOWHERE ? &t->calls.nvml[device->nvml] : NULL;
 	int64_t free = gpu && gpu->total_bytes > 0 ? gpu->free_bytes : t->calls.cuda_free_bytes;
@@ -205,6 +266,13 @@ static void read_device_pool(struct topology *t, const struct device *device, st
 		topology_warn(t, "device_suspended",
 		              "%s is suspended: it is not asked, so as not to wake it",
 		              device->name);
+	if (used < 0 && is_xe_without_use(t, device)) {
+		used = t->clients_bytes[device->pool];
+		topology_warn(t, "use_unknown",
+		              "%s does not tell how much of its memory is used (xe tells with CAP_PERFMON alone): the %lld MiB that its "
+		              "clients tell of are the least that it can be",
+		              device->name, (long long)(used / MIB));
+	}
 	if (used < 0)
 		topology_warn(
 		        t, "use_unknown",

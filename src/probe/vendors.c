@@ -1,6 +1,8 @@
 /* What vendors' interfaces say that cannot be: each such value is bounded or not used, and told. */
 #include "probe/topology_parts.h"
 
+#include <string.h>
+
 /* No device has so much memory of its own. */
 static const int64_t device_most = INT64_C(4) << 40;
 
@@ -18,10 +20,34 @@ static void disbelieve(struct topology *t, int64_t *bytes, const char *who, cons
 	*bytes = -1;
 }
 
+static bool tells_use(const struct calls *calls, const char *card)
+{
+	for (uint32_t i = 0; i < calls->regions; i++)
+		if (strcmp(calls->region[i].card, card) == 0 && calls->region[i].used_bytes > 0)
+			return true;
+	return false;
+}
+
+/*
+ * Who lacks CAP_PERFMON is told by xe that nothing is used, of every region. That is never so: the driver itself has
+ * pages from its start. And capabilities of a container are no measure: the kernel asks for those of the machine.
+ */
+static void disbelieve_no_use(struct calls *calls)
+{
+	bool told[CALLS_REGIONS_MAX];
+
+	for (uint32_t i = 0; i < calls->regions; i++)
+		told[i] = tells_use(calls, calls->region[i].card);
+	for (uint32_t i = 0; i < calls->regions; i++)
+		if (!told[i])
+			calls->region[i].used_bytes = -1;
+}
+
 void topology_disbelieve(struct topology *t)
 {
 	struct calls *calls = &t->calls;
 
+	disbelieve_no_use(calls);
 	disbelieve(t, &calls->hip_total_bytes, "HIP", "the device's memory");
 	disbelieve(t, &calls->hip_free_bytes, "HIP", "what is free");
 	disbelieve(t, &calls->cuda_total_bytes, "CUDA", "the device's memory");

@@ -90,7 +90,7 @@ static void list_card(struct topology *t, const struct device *device)
 	bool apu = device->kind != DEVICE_AMD_CARD;
 	uint32_t own = device->carveout != NOWHERE ? device->carveout : device->pool;
 
-	add_gpu_cap(t, 0, "gtt_total", card->gtt_total, at_least_zero(card->gtt_used),
+	add_gpu_cap(t, 0, "gtt_total", card->gtt_total, card->gtt_used >= 0 ? card->gtt_used : t->clients_bytes[0],
 	            "a bound on the RAM that this GPU may map, not memory of its own");
 	add(t, 0, "gtt_used", card->gtt_used, VIEW_READING, "of the RAM, mapped by this GPU");
 	if (card->kfd_bank >= 0)
@@ -153,7 +153,7 @@ static void list_regions(struct topology *t)
 		if (!region->vram) {
 			add_gpu_cap(
 			        t, 0, "xe_sysmem", region->total_bytes,
-			        at_least_zero(region->used_bytes),
+			        region->used_bytes >= 0 ? region->used_bytes : t->clients_bytes[0],
 			        "a bound on the RAM that this GPU may map, not memory of its own");
 			continue;
 		}
