@@ -1,15 +1,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "api/memory.h"
 #include "api/value.h"
 #include "app/cli.h"
+#include "app/cli_dial.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
 #include "app/doctor_quants.h"
 #include "base/alloc.h"
 #include "probe/doctor.h"
+#include "probe/doctor_service.h"
 #include "probe/recording.h"
 
 enum { SHOWN_FIRST = 3 };
@@ -113,78 +117,134 @@ static void print_advice(const json_t *advice, bool fits)
 	buf_release(&out);
 }
 
-/* Of the configuration that is meant, or found where it is this machine that is looked at. */
-static json_t *judge_models(const struct cli_args *args, const struct topology *topology,
-                            struct findings *findings)
+/*
+ * The configuration that is meant, or found where it is this machine that is looked at; NULL: none. One that was asked
+ * for and cannot be used is an error, one that is only found is told.
+ */
+static int load(const struct cli_args *args, struct conf **out)
 {
 	const struct cli_value *file = cli_value(args, "file");
 	char *path = file->given || !cli_value(args, "root")->given ? conf_find(file->given ? file->text : NULL) : NULL;
 	struct buf problems = BUF_INIT;
-	struct conf *conf = path ? conf_load(path, &problems) : NULL;
-	json_t *advice = conf ? doctor_quants(conf, topology, findings) : NULL;
+	char command[300];
+	int code = CLI_DONE;
 
-	if (file->given && !conf)
-		fprintf(stderr, "%s\n", buf_length(&problems) ? buf_cstr(&problems) : "the configuration cannot be read");
-	if (conf)
-		conf_free(conf);
+	*out = path ? conf_load(path, &problems) : NULL;
+	if (path && !*out) {
+		fprintf(stderr, "%s", buf_cstr(&problems));
+		snprintf(command, sizeof command, "cotenant check -f %.200s", path);
+		code = cli_fail(CLI_FAILED, command, "%s cannot be used", path);
+	}
 	buf_release(&problems);
 	free(path);
-	return advice;
+	return file->given ? code : CLI_DONE;
 }
 
-static int examine(const struct cli_args *args, const char *root, const char *record, struct findings *findings,
-                   const char **topology_is, json_t **advice, json_t **inputs)
+/* Who serves at the socket where a command would look for it; 0: nobody. */
+static pid_t find_daemon(void)
+{
+	struct ucred peer = { 0 };
+	struct dial_target target;
+	struct err ignored;
+	socklen_t bytes = sizeof peer;
+
+	if (dial_resolve(NULL, NULL, &target, &ignored) < 0 || !target.path[0])
+		return 0;
+	int fd = dial(&target, &ignored);
+	if (fd < 0)
+		return 0;
+	bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid > 1;
+	close(fd);
+	return known ? peer.pid : 0;
+}
+
+static void add_models(struct doctor_service *service, const struct conf *conf)
+{
+	for (size_t i = 0; conf && i < conf->model_count; i++)
+		for (size_t j = 0; j < conf->models[i].env.count; j++)
+			doctor_service_add(service, conf->models[i].name, conf->models[i].env.items[j].name,
+			                   conf->models[i].env.items[j].value);
+}
+
+/* What is asked with `conf`, and what is told. */
+struct visit {
+	const char *root, *record;
+	const struct conf *conf; /* or NULL */
+	struct findings *findings;
+	const char *topology;
+	json_t *advice, *inputs;
+};
+
+static void look(struct visit *visit, struct topology *topology)
+{
+	struct programs *programs = xcalloc(1, sizeof(*programs));
+	struct doctor_service *service = xcalloc(1, sizeof(*service));
+
+	doctor_service_open(service, visit->root, visit->root[0] ? 0 : find_daemon());
+	add_models(service, visit->conf);
+	programs_complete(visit->root, topology, programs);
+	doctor_examine(visit->root, topology, programs, service, visit->findings);
+	if (topology->pools > 0 && visit->conf)
+		visit->advice = doctor_quants(visit->conf, topology, visit->findings);
+	visit->topology = topology_name(topology->kind);
+	visit->inputs = inputs_json(&topology->inputs);
+	doctor_service_close(service);
+	free(service);
+	free(programs);
+}
+
+static int examine(struct visit *visit)
 {
 	struct topology *topology = xcalloc(1, sizeof(*topology));
-	struct programs *programs = xcalloc(1, sizeof(*programs));
 	struct err err;
-	int code = topology_find(root, topology, &err);
+	int code = topology_find(visit->root, topology, &err);
 
-	if (code == 0 || topology_has_proc(root)) {
+	if (code == 0 || topology_has_proc(visit->root)) {
 		code = 0;
-		programs_read(root, topology, NULL, programs);
-		doctor_examine(root, topology, programs, findings);
-		if (topology->pools > 0)
-			*advice = judge_models(args, topology, findings);
-		*topology_is = topology_name(topology->kind);
-		*inputs = inputs_json(&topology->inputs);
-		if (record)
-			code = recording_save(root, record, topology, &err);
+		look(visit, topology);
+		if (visit->record)
+			code = recording_save(visit->root, visit->record, topology, &err);
 	}
-	free(programs);
 	free(topology);
 	return code < 0 ? cli_fail(CLI_FAILED, "cotenant doctor --help", "%s", err.text) : CLI_DONE;
+}
+
+static void print_visit(const struct visit *visit, bool as_json)
+{
+	if (as_json) {
+		json_print(json_pack("{s:s, s:o, s:O, s:o}", "topology", visit->topology, "checks", findings_json(visit->findings),
+		                     "inputs", visit->inputs, "quantisation",
+		                     visit->advice ? json_incref(visit->advice) : json_array()));
+		return;
+	}
+	print_findings(visit->findings);
+	print_advice(visit->advice, doctor_quants_fit(visit->findings));
+	if (!visit->record)
+		return;
+	printf("\nsaved to ");
+	cli_put(visit->record);
+	putchar('\n');
 }
 
 static int run_doctor(const struct cli_args *args)
 {
 	const struct cli_value *root = cli_value(args, "root"), *record = cli_value(args, "record");
-	struct findings *findings = xcalloc(1, sizeof(*findings));
-	const char *topology = "";
-	json_t *advice = NULL, *inputs = NULL;
+	struct visit visit = { .root = root->given ? root->text : "", .record = record->given ? record->text : NULL, .topology = "" };
+	struct conf *conf = NULL;
 
-	if (root->given && record->given) {
-		free(findings);
-		return cli_fail(CLI_USAGE, "cotenant doctor --help",
-		                "--root reads a recording, --record makes one");
-	}
-	int code = examine(args, root->given ? root->text : "", record->given ? record->text : NULL, findings,
-	                   &topology, &advice, &inputs);
-	if (code == CLI_DONE && args->json) {
-		json_print(json_pack("{s:s, s:o, s:O, s:o}", "topology", topology, "checks", findings_json(findings),
-		                     "inputs", inputs, "quantisation", advice ? json_incref(advice) : json_array()));
-	} else if (code == CLI_DONE) {
-		print_findings(findings);
-		print_advice(advice, doctor_quants_fit(findings));
-	}
-	json_decref(advice);
-	json_decref(inputs);
-	if (code == CLI_DONE && record->given && !args->json) {
-		printf("\nsaved to ");
-		cli_put(record->text);
-		putchar('\n');
-	}
-	free(findings);
+	if (root->given && record->given)
+		return cli_fail(CLI_USAGE, "cotenant doctor --help", "--root reads a recording, --record makes one");
+	int code = load(args, &conf);
+	visit.conf = conf;
+	visit.findings = xcalloc(1, sizeof(*visit.findings));
+	if (code == CLI_DONE)
+		code = examine(&visit);
+	if (code == CLI_DONE)
+		print_visit(&visit, args->json);
+	json_decref(visit.advice);
+	json_decref(visit.inputs);
+	free(visit.findings);
+	conf_free(conf);
 	return code;
 }
 
@@ -196,7 +256,8 @@ const struct cli_verb verb_doctor = {
 	        "wanted,\n"
 	        "why, and the command or file that changes it. What matters most stands first. "
 	        "Exit\n"
-	        "code 0 whatever is found.\n\n"
+	        "code 0 whatever is found. Where a daemon runs, its environment, limits and rights are\n"
+	        "looked at; else those of who asks.\n\n"
 	        "Examples:\n"
 	        "  cotenant doctor\n"
 	        "  cotenant doctor --record my-machine   # for a bug report\n"

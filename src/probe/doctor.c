@@ -31,11 +31,16 @@ struct check {
 	const char *fix;
 };
 
+/* A line in a file of its own, read at each boot and now; what two of them name, the second would overwrite. */
+#define BOOT_FILE(file, value, key)                                                                                 \
+	"echo 'w " file " - - - - " value "' > /etc/tmpfiles.d/90-cotenant-" key ".conf; systemd-tmpfiles --create (lasts)"
+#define ENVIRONMENT(name) "take " name " out of the env: in cotenant.yaml and out of the service's Environment= (lasts)"
+
 static const struct check checks[] = {
 	{ "inputs", EVERYWHERE, 88, check_inputs, "every file that the readings stand on can be read",
 	  "what is not known cannot be counted",
 	  "look at the file as the service's user (ls -l, cat); in a container mount /proc, /sys and the control groups as "
-	  "they are" },
+	  "they are (lasts while it is started so)" },
 	{ "kernel", AMD_APU, 70, check_kernel, "6.18.4 or newer",
 	  "before 6.10 ROCm sees the carve-out only; before 6.18.4 gfx1151 is unstable",
 	  "install a newer kernel (lasts)" },
@@ -50,11 +55,11 @@ static const struct check checks[] = {
 	{ "carveout", AMD_APU, 80, check_carveout, "512 MB while ROCm uses GTT",
 	  "a carve-out is RAM that neither the system nor ROCm in GTT mode can use",
 	  "set the UMA frame buffer to its least in the firmware, or write it to "
-	  "/sys/class/drm/card0/device/uma/carveout (next boot)" },
+	  "/sys/class/drm/card0/device/uma/carveout (lasts, from the next boot on)" },
 	{ "rocm_pool", AMD_APU, 60, check_rocm_pool, "KFD's bank is pages_limit or the carve-out",
 	  "KFD builds its view at boot: a limit changed since then makes ROCm say more is free "
 	  "than there is",
-	  "reboot" },
+	  "reboot (lasts until pages_limit is changed while the system runs)" },
 	{ "pages_limit", AMD_APU, 75, check_pages_limit, "60 % of the RAM up to the RAM less 8 GiB",
 	  "TTM's limit is what the GPU may map of the RAM; the default is a half", "" },
 	{ "gttsize", AMD_APU, 40, check_gttsize, "not on the kernel's command line",
@@ -79,7 +84,7 @@ static const struct check checks[] = {
 	{ "nvidia_settings", GB10 | NVIDIA_CARD, 30, check_nvidia_settings,
 	  "what /etc/modprobe.d asks for",
 	  "options of the module count from its next load on, and it is loaded from the initial RAM disk",
-	  "update-initramfs -u (or dracut -f), reboot" },
+	  "update-initramfs -u (or dracut -f), reboot (lasts)" },
 	{ "xe_region", INTEL, 55, check_xe_region, "the GPU may map 90 % of the RAM",
 	  "older xe drivers allow half", "use kernel 6.15 or newer (lasts)" },
 	{ "vendor_values", ANY_GPU, 20, check_vendor_values,
@@ -89,7 +94,7 @@ static const struct check checks[] = {
 	  "" },
 	{ "gpu_orphans", ANY_GPU, 90, check_orphans, "all GPU memory has an owner",
 	  "memory that no process holds comes back by a reboot only",
-	  "end what uses the GPU; if it stays, reboot" },
+	  "end what uses the GPU; if it stays, reboot (until the driver loses some again)" },
 	{ "device_rights", AMD_APU | CARD | INTEL, 65, check_device_rights,
 	  "/dev/kfd and /dev/dri/renderD* may be opened", "engines run as this user",
 	  "usermod -aG render,video USER, then log in anew (lasts)" },
@@ -116,37 +121,32 @@ static const struct check checks[] = {
 	  "GPU pages cannot be swapped, and a full zram froze machines with memory to spare", "" },
 	{ "swappiness", EVERYWHERE | COUNTED, 15, check_swappiness, "100-150 with zram, 10-30 with a disk",
 	  "how early anonymous pages go out before the page cache",
-	  "echo vm.swappiness=VALUE > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)" },
+	  "" },
 	{ "min_free", EVERYWHERE | COUNTED, 40, check_min_free, "0.2 % to 2 % of the RAM on large machines",
 	  "too little lets drivers' allocations fail, too much hides up to 2.7 times as much from "
 	  "MemAvailable",
 	  "" },
 	{ "watermark_scale", EVERYWHERE, 10, check_watermark_scale, "100",
 	  "the kernel starts to reclaim earlier and more evenly",
-	  "echo vm.watermark_scale_factor=100 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
-	  "(lasts)" },
+	  SYSCTL("watermark_scale_factor", "100") },
 	{ "watermark_boost", GB10, 10, check_watermark_boost, "0",
 	  "fragmented kernels boost the watermarks and reclaim what is needed",
-	  "echo vm.watermark_boost_factor=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
-	  "(lasts)" },
+	  SYSCTL("watermark_boost_factor", "0") },
 	{ "thp", EVERYWHERE, 25, check_thp, "madvise",
 	  "`always` can stall allocations for compaction",
-	  "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (until reboot; "
-	  "transparent_hugepage=madvise lasts)" },
+	  BOOT_FILE("/sys/kernel/mm/transparent_hugepage/enabled", "madvise", "thp") },
 	{ "thp_defrag", EVERYWHERE, 30, check_thp_defrag, "not always",
 	  "every page fault may compact memory first",
-	  "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag (until reboot)" },
+	  BOOT_FILE("/sys/kernel/mm/transparent_hugepage/defrag", "madvise", "thp-defrag") },
 	{ "compaction_proactiveness", GB10 | JETSON | AMD_APU, 15, check_proactive, "20-40",
 	  "it keeps large blocks at hand, which NVIDIA's driver needs; moving what an AMD GPU reads pauses its queues",
-	  "echo vm.compaction_proactiveness=30 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
-	  "(lasts)" },
+	  SYSCTL("compaction_proactiveness", "30") },
 	{ "compact_unevictable", AMD_APU, 45, check_unevictable, "0 with locked weights",
 	  "compaction moves locked weights and pauses the GPU's queues meanwhile",
-	  "echo vm.compact_unevictable_allowed=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system "
-	  "(lasts)" },
+	  SYSCTL("compact_unevictable_allowed", "0") },
 	{ "overcommit", EVERYWHERE, 85, check_overcommit, "0 or 1",
 	  "engines reserve large ranges that they never touch; with 2 they cannot start",
-	  "echo vm.overcommit_memory=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)" },
+	  SYSCTL("overcommit_memory", "0") },
 	{ "huge_pages", EVERYWHERE | COUNTED, 60, check_huge_pages, "none set aside",
 	  "memory in the pool of huge pages is lost to engines that do not ask for it",
 	  "sysctl vm.nr_hugepages=0; remove it from /etc/sysctl.d and the kernel's command line "
@@ -175,31 +175,32 @@ static const struct check checks[] = {
 	  "a tenth of the free memory in blocks of 2 MiB, and most compactions done",
 	  "drivers of unified memory need large blocks; the others slow down",
 	  "as root: cotenant memory --compact (idle models leave for it and come back; the daemon does "
-	  "so by itself at night: memory.compact). If that does not help: unload all, again, then reboot" },
+	  "so by itself at night: memory.compact). If that does not help: unload all, again, then reboot (until it breaks up again)" },
 	{ "baseline", EVERYWHERE | COUNTED, 25, check_baseline, "at most 10 % in use with nothing loaded",
 	  "what others hold is not there for models",
-	  "end what is not needed; log out of the desktop" },
+	  "end what is not needed; log out of the desktop (until they start again)" },
 	{ "unified_memory_env", AMD_APU | CARD, 55, check_unified_env,
 	  "GGML_CUDA_ENABLE_UNIFIED_MEMORY unset",
 	  "even 0 switches it on: memory is then counted elsewhere, on cards more is said to be "
 	  "free than there is",
-	  "unset GGML_CUDA_ENABLE_UNIFIED_MEMORY where engines are started" },
+	  ENVIRONMENT("GGML_CUDA_ENABLE_UNIFIED_MEMORY") },
 	{ "hsa_override", AMD_APU, 35, check_hsa_override, "HSA_OVERRIDE_GFX_VERSION unset",
 	  "needed only by a ROCm that does not know the GPU; a wrong value ends on the CPU or in a "
 	  "crash",
-	  "unset HSA_OVERRIDE_GFX_VERSION" },
+	  ENVIRONMENT("HSA_OVERRIDE_GFX_VERSION") },
 	{ "hsa_caps", AMD_APU, 15, check_hsa_caps, "HSA_XNACK and GPU_*_PERCENT unset",
-	  "they cannot lift pages_limit, only lower what may be used", "unset them" },
+	  "they cannot lift pages_limit, only lower what may be used", ENVIRONMENT("them") },
 	{ "torch_alloc", AMD_APU | GB10, 15, check_torch_conf,
 	  "expandable_segments for single models only", "it helps some and hangs others",
-	  "set it in the model's env:, not for all" },
+	  "set it in the env: of that model alone, in cotenant.yaml (lasts)" },
 	{ "vllm", AMD_APU | GB10 | JETSON, 40, check_vllm, "--gpu-memory-utilization of at most 0.85",
 	  "vLLM takes its share of the whole memory at once, and here that is the system's too; the default is 0.9",
-	  "--gpu-memory-utilization 0.8, or --kv-cache-memory-bytes with what the cache needs" },
+	  "start it with --gpu-memory-utilization 0.8, or --kv-cache-memory-bytes and what the cache needs (lasts where its unit "
+	  "or the model's args: say so)" },
 	{ "ray", GB10, 10, check_ray, "RAY_memory_monitor_refresh_ms=0 with vLLM",
 	  "Ray kills workers by its own idea of memory; also use --gpu-memory-utilization of at "
 	  "most 0.85",
-	  "set it in the model's env:" },
+	  "RAY_memory_monitor_refresh_ms: \"0\" in the model's env:, in cotenant.yaml (lasts)" },
 	{ "tuned", EVERYWHERE, 5, check_tuned, "accelerator-performance", "5-8 % more prompt speed",
 	  "tuned-adm profile accelerator-performance (lasts)" },
 };
@@ -380,10 +381,10 @@ static uint32_t places_of(const struct doctor *doctor)
 	return mask | (mask & AMD_APU ? 0 : NO_AMD_APU) | (doctor_is_wsl(doctor) ? WSL : 0);
 }
 
-void doctor_examine(const char *root, const struct topology *topology,
-                    const struct programs *programs, struct findings *out)
+void doctor_examine(const char *root, const struct topology *topology, const struct programs *programs,
+                    const struct doctor_service *service, struct findings *out)
 {
-	const struct doctor doctor = { root, topology, programs };
+	const struct doctor doctor = { root, topology, programs, service };
 	uint32_t places = places_of(&doctor);
 
 	out->count = 0;

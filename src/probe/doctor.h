@@ -35,9 +35,10 @@ struct findings {
 	uint32_t count;
 };
 
-/* `root` is "" on this machine; then the environment of this process is looked at as well. */
-void doctor_examine(const char *root, const struct topology *topology,
-                    const struct programs *programs, struct findings *out);
+/* `root` is "" on this machine. `service`: for whom, NULL: nothing is known of that. */
+struct doctor_service;
+void doctor_examine(const char *root, const struct topology *topology, const struct programs *programs,
+                    const struct doctor_service *service, struct findings *out);
 
 /* "ok", "advice", "problem", "unknown" */
 const char *finding_status_name(enum finding_status status);

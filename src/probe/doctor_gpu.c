@@ -1,10 +1,12 @@
 /* Checks of the GPUs, their drivers and what they say. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "probe/doctor_parts.h"
+#include "probe/doctor_service.h"
 #include "probe/lines.h"
 #include "probe/topology_parts.h"
 
@@ -110,7 +112,7 @@ enum finding_status check_pages_limit(const struct doctor *d, struct finding *f)
 		return not_known(f);
 	bool low = limit < total / 10 * 6 && uses_gtt(d),
 	     high = limit > total - larger(2 * GIB, smaller(8 * GIB, total / 8));
-	mend(f, "ttm.pages_limit=%lld on the kernel's command line (%lld GiB; lasts), reboot",
+	mend(f, "ttm.pages_limit=%lld on the kernel's command line (that is %lld GiB), reboot (lasts)",
 	     (long long)(good / GIB * 262144), (long long)(good / GIB));
 	return found(f,
 	             low    ? FINDING_PROBLEM
@@ -215,24 +217,47 @@ enum finding_status check_orphans(const struct doctor *d, struct finding *f)
 	int64_t leak = programs_leak_bytes(d->topology, d->programs);
 
 	if (leak < 0)
-		return found(f, FINDING_UNKNOWN, "not all processes could be looked at");
+		return found(f, FINDING_UNKNOWN, d->topology->gpu_silent || !d->topology->drift_known
+		                                         ? "a driver does not tell how much it holds"
+		                                         : "not all processes could be looked at");
 	return found(f, leak > 0 ? FINDING_PROBLEM : FINDING_OK,
 	             "%lld MiB without an owner (from one reading)", MIB_OF(leak));
+}
+
+/* Of who asks the kernel knows best. */
+static enum doctor_may may_use(const struct doctor *d, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (!d->root[0] && d->service && d->service->pid == 0)
+		return access(name, R_OK | W_OK) == 0 ? DOCTOR_MAY : DOCTOR_MAY_NOT;
+	int length = snprintf(path, sizeof path, "%s%s", d->root, name);
+	if (!d->service || length < 0 || (size_t)length >= sizeof path)
+		return DOCTOR_MAY_UNKNOWN;
+	return doctor_may_use(&d->service->rights, path);
 }
 
 enum finding_status check_device_rights(const struct doctor *d, struct finding *f)
 {
 	const struct topology *t = d->topology;
-	char path[48];
+	char name[CARDS_MAX + 1][48] = { "/dev/kfd" }, whose[DOCTOR_WHOSE_BYTES];
+	uint32_t names = t->cards.has_kfd ? 1 : 0, unknown = 0;
 
-	if (d->root[0])
-		return found(f, FINDING_UNKNOWN, "a recording does not tell");
-	if (t->cards.has_kfd && access("/dev/kfd", R_OK | W_OK) != 0)
-		return found(f, FINDING_PROBLEM, "/dev/kfd may not be opened");
-	for (uint32_t i = 0; i < t->cards.count; i++) {
-		snprintf(path, sizeof path, "/dev/dri/%s", t->cards.card[i].render);
-		if (t->cards.card[i].render[0] && access(path, R_OK | W_OK) != 0)
-			return found(f, FINDING_PROBLEM, "%s may not be opened", path);
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		if (t->cards.card[i].render[0])
+			snprintf(name[names++], sizeof name[0], "/dev/dri/%s", t->cards.card[i].render);
+	doctor_service_whose(d->service, whose, sizeof whose);
+	if (d->service && d->service->rights.known && d->service->rights.uid != 0)
+		mend(f, "usermod -aG render,video $(id -nu %u), then log in or start the service anew (lasts)",
+		     d->service->rights.uid);
+	for (uint32_t i = 0; i < names; i++) {
+		enum doctor_may may = may_use(d, name[i]);
+		if (may == DOCTOR_MAY_NOT)
+			return found(f, FINDING_PROBLEM, "%s may not be opened%s%s", name[i], whose[0] ? " by the user" : "", whose);
+		unknown += may == DOCTOR_MAY_UNKNOWN;
 	}
-	return found(f, FINDING_OK, "all may be opened");
+	if (unknown > 0 || (names == 0 && d->root[0]))
+		return found(f, FINDING_UNKNOWN, "%s%s", d->root[0] ? "a recording does not tell" : "an access list decides, or the user is not known",
+		             whose);
+	return found(f, FINDING_OK, "all may be opened%s%s", whose[0] ? " by the user" : "", whose);
 }

@@ -13,7 +13,11 @@ struct doctor {
 	const char *root;
 	const struct topology *topology;
 	const struct programs *programs;
+	const struct doctor_service *service; /* or NULL */
 };
+
+/* A setting that lasts, in a file of its own: of one that two fixes wrote only the second's line would be left. */
+#define SYSCTL(key, value) "echo vm." key "=" value " > /etc/sysctl.d/90-cotenant-" key ".conf; sysctl --system (lasts)"
 
 typedef enum finding_status doctor_check(const struct doctor *doctor, struct finding *f);
 
@@ -51,8 +55,7 @@ doctor_check check_swap, check_swappiness, check_min_free, check_watermark_scale
         check_overcommit, check_huge_pages, check_tmpfs, check_memlock, check_psi, check_cgroup,
         check_oom_daemons, check_privileges, check_fragmentation, check_baseline,
         check_tuned; /* doctor_system.c */
-doctor_check check_unified_env, check_hsa_override, check_hsa_caps, check_torch_conf,
-        check_ray; /* doctor_env.c */
-doctor_check check_vllm; /* doctor_engines.c */
+doctor_check check_unified_env, check_hsa_override, check_hsa_caps, check_torch_conf; /* doctor_env.c */
+doctor_check check_vllm, check_ray; /* doctor_engines.c */
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "probe/cgroup.h"
 #include "probe/doctor_parts.h"
+#include "probe/doctor_service.h"
 #include "probe/lines.h"
 #include "probe/machine.h"
 #include "probe/topology_parts.h"
@@ -33,8 +34,8 @@ enum finding_status check_swap(const struct doctor *d, struct finding *f)
 	if (m->swap_total == 0)
 		return found(f, FINDING_OK, "none, which suits a server");
 	if (used > m->swap_total / 10 * 8) {
-		mend(f, "find who fills it (cotenant memory), unload models; swapoff and swapon "
-		        "empty it");
+		mend(f, "find who fills it (cotenant memory), unload models; swapoff -a && swapon -a "
+		        "empty it (until it fills again)");
 		return found(f, FINDING_PROBLEM, "%lld of %lld MiB used", MIB_OF(used),
 		             MIB_OF(m->swap_total));
 	}
@@ -61,6 +62,7 @@ enum finding_status check_swappiness(const struct doctor *d, struct finding *f)
 		return not_known(f);
 	bool good = d->topology->mem.swap_total == 0 ||
 	            (zram ? value >= 100 && value <= 150 : value >= 10 && value <= 30);
+	mend(f, SYSCTL("swappiness", "%d"), zram ? 120 : 20);
 	return found(f, good ? FINDING_OK : FINDING_ADVICE, "%lld %s", (long long)value,
 	             d->topology->mem.swap_total == 0 ? "and no swap"
 	             : zram                           ? "with zram"
@@ -76,9 +78,7 @@ enum finding_status check_min_free(const struct doctor *d, struct finding *f)
 		return not_known(f);
 	int64_t bytes = kib * 1024;
 	bool low = total >= 60 * GIB && bytes<total / 500, high = bytes> total / 50;
-	mend(f,
-	     "echo vm.min_free_kbytes=%d > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)",
-	     total >= 60 * GIB ? 524288 : 67584);
+	mend(f, SYSCTL("min_free_kbytes", "%d"), total >= 60 * GIB ? 524288 : 67584);
 	return found(f, low || high ? FINDING_ADVICE : FINDING_OK, "%lld MiB", MIB_OF(bytes));
 }
 
@@ -143,7 +143,7 @@ enum finding_status check_proactive(const struct doctor *d, struct finding *f)
 	if (!doctor_apu(d))
 		return found(f, value < 20 || value > 40 ? FINDING_ADVICE : FINDING_OK, "%lld", (long long)value);
 	want(f, "0 with weights that are locked or shared with the GPU (SVM)");
-	mend(f, "echo vm.compaction_proactiveness=0 > /etc/sysctl.d/90-cotenant.conf; sysctl --system (lasts)");
+	mend(f, SYSCTL("compaction_proactiveness", "0"));
 	return found(f, value > 0 && locked > GIB ? FINDING_ADVICE : FINDING_OK, "%lld, %lld MiB locked",
 	             (long long)value, MIB_OF(locked));
 }
@@ -189,16 +189,18 @@ enum finding_status check_tmpfs(const struct doctor *d, struct finding *f)
 
 enum finding_status check_memlock(const struct doctor *d, struct finding *f)
 {
-	char text[96];
+	char text[96], file[48], whose[DOCTOR_WHOSE_BYTES];
 	int64_t bytes;
 
-	if (!doctor_line(d, "/proc/self/limits", "Max locked memory", text, sizeof text))
+	doctor_service_file(d->service, "limits", file, sizeof file);
+	doctor_service_whose(d->service, whose, sizeof whose);
+	if (!doctor_line(d, file, "Max locked memory", text, sizeof text))
 		return not_known(f);
 	if (str_starts(str_from(text), "unlimited"))
-		return found(f, FINDING_OK, "unlimited");
+		return found(f, FINDING_OK, "unlimited%s", whose);
 	if (!lines_number(str_from(text), &bytes, NULL))
 		return not_known(f);
-	return found(f, FINDING_ADVICE, "%lld MiB", MIB_OF(bytes));
+	return found(f, FINDING_ADVICE, "%lld MiB%s", MIB_OF(bytes), whose);
 }
 
 enum finding_status check_psi(const struct doctor *d, struct finding *f)
@@ -250,21 +252,32 @@ static bool may_read_log(const struct doctor *d)
 	return fd >= 0;
 }
 
+static bool has_xe(const struct doctor *d)
+{
+	for (uint32_t i = 0; i < d->topology->cards.count; i++)
+		if (d->topology->cards.card[i].driver == CARD_XE)
+			return true;
+	return false;
+}
+
 enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 {
-	enum { SYSLOG = 34 };
+	enum { SYSLOG = 34, PERFMON = 38 };
 	static const struct {
 		int bit;
 		const char *what;
 	} wanted[] = {
+		{ PERFMON, "PERFMON (how much xe's GPUs hold is not told)" },
 		{ 23, "SYS_NICE (other processes' pages cannot be dropped)" },
 		{ 19, "SYS_PTRACE (other users' GPU memory is not seen)" },
 		{ 24, "SYS_RESOURCE (oom_score_adj cannot be lowered)" },
 		{ SYSLOG, "SYSLOG (the kernel's OOM lines are not seen)" },
 	};
-	char text[32], missing[200] = "";
+	char text[32], file[48], whose[DOCTOR_WHOSE_BYTES], missing[240] = "";
 
-	if (!doctor_line(d, "/proc/self/status", "CapEff:", text, sizeof text))
+	doctor_service_file(d->service, "status", file, sizeof file);
+	doctor_service_whose(d->service, whose, sizeof whose);
+	if (!doctor_line(d, file, "CapEff:", text, sizeof text))
 		return not_known(f);
 	char *end;
 	uint64_t caps = strtoull(text, &end, 16);
@@ -274,12 +287,14 @@ enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 		size_t length = strlen(missing);
 		if (wanted[i].bit == SYSLOG && may_read_log(d))
 			continue;
+		if (wanted[i].bit == PERFMON && !has_xe(d))
+			continue;
 		if (!(caps >> wanted[i].bit & 1))
 			snprintf(missing + length, sizeof missing - length, "%s%s",
 			         length ? ", " : "", wanted[i].what);
 	}
-	return missing[0] ? found(f, FINDING_ADVICE, "missing: %s", missing)
-	                  : found(f, FINDING_OK, "all there");
+	return missing[0] ? found(f, FINDING_ADVICE, "missing%s: %s", whose, missing)
+	                  : found(f, FINDING_OK, "all there%s", whose);
 }
 
 enum finding_status check_fragmentation(const struct doctor *d, struct finding *f)
