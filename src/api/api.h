@@ -40,6 +40,7 @@ struct api_now {
 	int64_t stepped_at_us;     /* when the arbiter last took an event */
 	int64_t sampled_at_us;     /* when the last good sample was taken; 0 = none yet */
 	int64_t baseline_bytes;    /* what the system needs by itself (app/baseline); -1 = unknown */
+	bool baseline_learned;     /* in a quiet minute, of this life or an earlier one */
 	bool draining;             /* the daemon is going down */
 };
 

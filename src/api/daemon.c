@@ -121,6 +121,7 @@ static void on_programs(void *arg, const struct programs *programs)
 		.leak = api->host.leak,
 		.leak_ctx = api->host.ctx,
 		.baseline_bytes = now.baseline_bytes,
+		.baseline_learned = now.baseline_learned,
 		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
 	});
 	json_object_set_new(json, "sampled_at_ms", json_integer(api_epoch_ms(api, now.sampled_at_us)));

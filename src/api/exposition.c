@@ -1,4 +1,5 @@
 #include "api/inside.h"
+#include "api/memory.h"
 #include "base/units.h"
 
 /*
@@ -66,6 +67,19 @@ static void put_owner(struct page *page, const char *kind, const char *owner, in
 	metric_int(&page->out, "cotenant_memory_bytes", labels, bytes);
 }
 
+/* Of the GPUs' own memories what is no model's: here nobody looks whose it is. */
+static int64_t unidentified(const struct arbiter *arbiter)
+{
+	struct pool_view pool;
+	int64_t bytes = 0;
+
+	for (uint32_t i = 1; i < arbiter_pools(arbiter); i++) {
+		arbiter_pool(arbiter, i, &pool);
+		bytes += pool.foreign_bytes;
+	}
+	return bytes;
+}
+
 static void put_owners(struct page *page)
 {
 	struct model_view model;
@@ -75,13 +89,13 @@ static void put_owners(struct page *page)
 	page->api->host.now(page->api->host.ctx, &now);
 	if (arbiter_pools(page->arbiter) > 0)
 		arbiter_pool(page->arbiter, 0, &pool);
-	int64_t baseline = now.baseline_bytes < 0 || now.baseline_bytes > pool.foreign_bytes
-	                           ? pool.foreign_bytes
-	                           : now.baseline_bytes;
+	int64_t baseline = memory_baseline(page->api->host.topology(page->api->host.ctx), now.baseline_bytes, pool.foreign_bytes);
 	metric_head(&page->out, "cotenant_memory_bytes", METRIC_GAUGE,
 	            "Memory in use as measured, by owner.");
 	put_owner(page, "system", "baseline", baseline);
 	put_owner(page, "foreign", "other programs", pool.foreign_bytes - baseline);
+	if (arbiter_pools(page->arbiter) > 1)
+		put_owner(page, "unknown", "not identified", unidentified(page->arbiter));
 	for (uint32_t i = 0; i < arbiter_models(page->arbiter); i++)
 		if (arbiter_model(page->arbiter, i, &model) && !id_is_none(model.instance) &&
 		    api_may_see(page->api, page->call, i))

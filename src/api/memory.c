@@ -1,6 +1,7 @@
 #include "api/memory.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "api/value.h"
 #include "base/units.h"
@@ -28,16 +29,17 @@ static bool has_ledger(const struct memory_input *in)
 	return in->arbiter && arbiter_pools(in->arbiter) > 0;
 }
 
+int64_t memory_baseline(const struct topology *t, int64_t known_bytes, int64_t foreign_bytes)
+{
+	/* As the kernel has it: what drivers hide on top is no baseline. */
+	int64_t used = known_bytes >= 0 ? known_bytes : t && topology_knows_ram(t) ? t->mem.total - t->mem.available : foreign_bytes;
+
+	return smaller(at_least_zero(used), foreign_bytes);
+}
+
 static int64_t baseline_of(const struct memory_input *in, uint32_t pool, int64_t foreign)
 {
-	int64_t used = foreign;
-
-	/* Of the RAM, as the kernel has it: what drivers hide on top is no baseline. */
-	if (pool == 0)
-		used = in->baseline_bytes >= 0
-		               ? in->baseline_bytes
-		               : in->topology->mem.total - in->topology->mem.available;
-	return smaller(at_least_zero(used), foreign);
+	return pool == 0 ? memory_baseline(in->topology, in->baseline_bytes, foreign) : foreign;
 }
 
 static struct account account_of(const struct memory_input *in, uint32_t at)
@@ -92,6 +94,11 @@ static json_t *views_json(const struct memory_input *in, uint32_t pool)
 	return views;
 }
 
+static json_t *known(bool is, int64_t value)
+{
+	return is ? json_integer(value) : json_null();
+}
+
 static json_t *pool_json(const struct memory_input *in, uint32_t at, const struct account *a)
 {
 	json_t *pool = json_object();
@@ -107,8 +114,15 @@ static json_t *pool_json(const struct memory_input *in, uint32_t at, const struc
 	json_object_set_new(pool, "foreign_bytes", json_integer(a->foreign));
 	json_object_set_new(pool, "claimed_bytes", json_integer(a->held));
 	json_object_set_new(pool, "baseline_bytes", json_integer(a->baseline));
-	if (at == 0 && in->topology->free_2m_bytes >= 0)
-		json_object_set_new(pool, "free_2m_bytes", json_integer(in->topology->free_2m_bytes));
+	if (at == 0) {
+		const struct topology *t = in->topology;
+		json_object_set_new(pool, "free_2m_bytes", known(t->free_2m_bytes >= 0, t->free_2m_bytes));
+		json_object_set_new(pool, "swap_bytes", known(t->mem.swap_total >= 0, t->mem.swap_total));
+		json_object_set_new(pool, "swap_free_bytes", known(t->mem.swap_free >= 0, t->mem.swap_free));
+		json_object_set_new(pool, "huge_pages_bytes", known(t->mem.hugetlb >= 0, t->mem.hugetlb));
+		json_object_set_new(pool, "shared_bytes", known(t->mem.shmem >= 0, t->mem.shmem));
+		json_object_set_new(pool, "drift_bytes", known(t->drift_known, t->drift_bytes));
+	}
 	json_object_set_new(pool, "views", views_json(in, at));
 	return pool;
 }
@@ -135,16 +149,18 @@ static json_t *runtime_json(const struct topology *t, enum runtime runtime)
 {
 	json_t *devices = json_array();
 	int64_t best = 0;
+	bool all = true;
 
 	for (uint32_t i = 0; i < t->devices; i++) {
 		int64_t bytes = allocatable_of(&t->device[i], runtime);
-		if (bytes < 0)
+		if (bytes < 0 && bytes != TAKE_UNKNOWN)
 			continue;
+		all = all && bytes >= 0;
 		best = bytes > best ? bytes : best;
-		json_array_append_new(devices, json_pack("{s:s, s:I}", "name", t->device[i].name,
-		                                         "allocatable_bytes", (json_int_t)bytes));
+		json_array_append_new(devices, json_pack("{s:s, s:o}", "name", t->device[i].name,
+		                                         "allocatable_bytes", known(bytes >= 0, bytes)));
 	}
-	return json_pack("{s:I, s:o}", "allocatable_bytes", (json_int_t)best, "devices", devices);
+	return json_pack("{s:o, s:o}", "allocatable_bytes", known(all || best > 0, best), "devices", devices);
 }
 
 static json_t *runtimes_json(const struct memory_input *in, const struct account *ram)
@@ -155,10 +171,10 @@ static json_t *runtimes_json(const struct memory_input *in, const struct account
 	if (has_ledger(in)) /* its reserve may be the configuration's */
 		cpu = smaller(cpu, at_least_zero(ram->capacity - ram->unreclaimable));
 
-	return json_pack("{s:o, s:o, s:o, s:{s:I}}", "rocm", runtime_json(t, RUNTIME_ROCM),
+	return json_pack("{s:o, s:o, s:o, s:{s:o}}", "rocm", runtime_json(t, RUNTIME_ROCM),
 	                 "vulkan", runtime_json(t, RUNTIME_VULKAN), "cuda",
 	                 runtime_json(t, RUNTIME_CUDA), "cpu", "allocatable_bytes",
-	                 (json_int_t)cpu);
+	                 known(topology_knows_ram(t), cpu));
 }
 
 /* ---- warnings ---- */
@@ -192,10 +208,12 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 	const struct topology *t = in->topology;
 	json_t *warnings = json_array();
 
-	if (in->baseline_bytes < 0 && t->pools > 0)
+	if (topology_knows_ram(t) && !in->baseline_learned)
 		warn(warnings, "baseline_from_one_reading",
-		     "the system's baseline is taken from this one reading; a running daemon "
-		     "learns it over time");
+		     in->arbiter ? "the system's baseline is the least that was in use so far: a minute in which nothing is loaded "
+		                   "will tell it"
+		                 : "the system's baseline is taken from this one reading; a running daemon "
+		                   "learns it over time");
 	for (uint32_t i = 0; i < t->warnings; i++)
 		json_array_append_new(warnings,
 		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
@@ -205,15 +223,35 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");
 	if (has_ledger(in) ? ram->foreign + ram->held > ram->capacity
-	                   : t->pools > 0 && t->allocatable_cpu_bytes == 0)
+	                   : topology_knows_ram(t) && t->allocatable_cpu_bytes == 0)
 		warn(warnings, "over_capacity",
 		     "what is in use or claimed leaves nothing of the capacity: nothing more can "
 		     "be loaded");
-	if (t->mem.swap_total - t->mem.swap_free > ram->size / 20)
+	if (t->mem.swap_free >= 0 && t->mem.swap_total - t->mem.swap_free > ram->size / 20)
 		warn(warnings, "swap_in_use",
 		     "more than a twentieth of the memory's size is swapped out: models will be "
 		     "slow");
 	return warnings;
+}
+
+/* What of a GPU's own memory nobody was found for: more than drivers take for themselves. */
+static void warn_of_unidentified(json_t *warnings, const struct memory_input *in, const json_t *owners)
+{
+	char message[256], size[UNITS_TEXT];
+	const json_t *owner;
+	size_t i;
+
+	json_array_foreach(owners, i, owner)
+	{
+		int64_t bytes = json_integer_value(json_object_get(owner, "measured_bytes"));
+		if (strcmp(json_string_value(json_object_get(owner, "kind")), "unknown") != 0 || bytes <= LEAK_LEAST)
+			continue;
+		snprintf(message, sizeof message,
+		         "%s of the GPU's own memory are in use, and nobody was found who holds them: a process that may not be looked "
+		         "at%s, or a driver's leak",
+		         units_size(size, bytes), in->topology->cards.count > 0 ? "" : ", or one in another container");
+		warn(warnings, "gpu_memory_unidentified", message);
+	}
 }
 
 json_t *inputs_json(const struct inputs *inputs)
@@ -237,7 +275,7 @@ json_t *memory_json(const struct memory_input *in)
 	json_t *json = json_object();
 	json_t *pools = json_array();
 
-	for (uint32_t i = 0; i < in->topology->pools; i++) {
+	for (uint32_t i = topology_knows_ram(in->topology) ? 0 : 1; i < in->topology->pools; i++) {
 		struct account a = account_of(in, i);
 		json_array_append_new(pools, pool_json(in, i, &a));
 	}
@@ -246,7 +284,9 @@ json_t *memory_json(const struct memory_input *in)
 	json_object_set_new(json, "pools", pools);
 	json_object_set_new(json, "owners", memory_owners_json(in, ram.baseline));
 	json_object_set_new(json, "runtimes", runtimes_json(in, &ram));
-	json_object_set_new(json, "warnings", warnings_json(in, &ram));
+	json_t *warnings = warnings_json(in, &ram);
+	warn_of_unidentified(warnings, in, json_object_get(json, "owners"));
+	json_object_set_new(json, "warnings", warnings);
 	json_object_set_new(json, "inputs", inputs_json(&in->topology->inputs));
 	return json;
 }

@@ -2,6 +2,7 @@
 #define API_MEMORY_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/arbiter.h"
@@ -13,8 +14,9 @@
  *
  * With the daemon it is the arbiter's ledger; without one it is what a single
  * reading tells, and says so. In each pool the owners' measured bytes add up to
- * its unreclaimable use: instances, programs by name, leaks, and system for
- * what is left. Shape: ARCHITECTURE.md, "memory".
+ * its unreclaimable use: instances, programs by name, leaks, and for what is left
+ * of the RAM the system; of a GPU's own memory, which no system needs, the rest is
+ * nobody's that is known. What is not known is null, and never 0.
  */
 struct memory_input {
 	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
@@ -23,6 +25,7 @@ struct memory_input {
 	int64_t (*leak)(void *ctx, uint32_t model, uint32_t *out_cycles); /* api_host.leak, or NULL */
 	void *leak_ctx;
 	int64_t baseline_bytes; /* of system RAM; -1 = not known: the reading's own use is taken */
+	bool baseline_learned;  /* in a quiet minute, of this life or an earlier one */
 	int64_t limit_bytes;    /* memory.limit; INT64_MAX = none */
 };
 
@@ -34,6 +37,9 @@ json_t *inputs_json(const struct inputs *inputs);
 
 /* memory_owners.c: the owners alone; `baseline_bytes` is decided. For memory_json(). */
 json_t *memory_owners_json(const struct memory_input *input, int64_t baseline_bytes);
+
+/* Of the RAM's foreign use what the system needs by itself; `known_bytes` as baseline_bytes above. For /metrics too. */
+int64_t memory_baseline(const struct topology *topology, int64_t known_bytes, int64_t foreign_bytes);
 
 /* Bytes in a driver's pools that no process owns; 0 = none, -1 = nobody can tell. */
 int64_t memory_leak_bytes(const struct memory_input *input);

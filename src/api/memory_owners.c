@@ -36,7 +36,7 @@ static void add_by_pool(const struct memory_input *in, json_t *owner,
 {
 	json_t *by_pool = json_object();
 
-	for (uint32_t pool = 0; pool < in->topology->pools; pool++)
+	for (uint32_t pool = topology_knows_ram(in->topology) ? 0 : 1; pool < in->topology->pools; pool++)
 		json_object_set_new(by_pool, in->topology->pool[pool].name,
 		                    json_integer(bytes[pool]));
 	if (in->topology->pools > 1)
@@ -96,6 +96,24 @@ static void add_rest(const struct memory_input *in, json_t *owners, const char *
 	add_by_pool(in, add_owner(owners, kind, name, 0, sum), rest->bytes);
 }
 
+/*
+ * The rest of each pool: of the RAM by `kind`, of the GPUs' own memories nobody's that is known, for a system needs
+ * none of those by itself.
+ */
+static void add_rests(const struct memory_input *in, json_t *owners, const char *kind, const char *name, const struct rest *rest)
+{
+	struct rest ram = { { rest->bytes[0] } }, others = *rest;
+	int64_t unknown = 0;
+
+	others.bytes[0] = 0;
+	for (uint32_t pool = 1; pool < in->topology->pools; pool++)
+		unknown += others.bytes[pool];
+	if (topology_knows_ram(in->topology))
+		add_rest(in, owners, kind, name, &ram);
+	if (unknown > 0)
+		add_rest(in, owners, "unknown", "not identified", &others);
+}
+
 /* One reading: programs by name, what nobody owns, and for the system the rest. */
 static json_t *owners_of_reading(const struct memory_input *in)
 {
@@ -107,7 +125,7 @@ static json_t *owners_of_reading(const struct memory_input *in)
 	if (in->programs)
 		add_programs(in, owners, &rest);
 	add_leak(in, owners, &rest);
-	add_rest(in, owners, "system", "baseline", &rest);
+	add_rests(in, owners, "system", "baseline", &rest);
 	return owners;
 }
 
@@ -177,7 +195,7 @@ json_t *memory_owners_json(const struct memory_input *in, int64_t baseline_bytes
 	add_leak(in, owners, &other);
 	base.bytes[0] = take(&other, 0, baseline_bytes);
 	add_rest(in, owners, "system", "baseline", &base);
-	add_rest(in, owners, "foreign", "other programs", &other);
+	add_rests(in, owners, "foreign", "other programs", &other);
 	add_instances(in, owners);
 	return owners;
 }

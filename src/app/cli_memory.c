@@ -92,6 +92,15 @@ static void print_sizes(const json_t *pool)
 		     "  what nobody foresees, so the next load may have to make others go");
 }
 
+/* Nothing is "0 B", and what is not known is no size. */
+static void add_size(struct table *table, const json_t *object, const char *key)
+{
+	char size[UNITS_TEXT];
+	bool known = json_is_integer(json_object_get(object, key));
+
+	table_add(table, "%s", known ? units_size(size, json_int(object, key)) : "unknown");
+}
+
 /* Every reading of the pool, what it was used as, and why. */
 static void print_views(const json_t *pool)
 {
@@ -105,7 +114,7 @@ static void print_views(const json_t *pool)
 	json_array_foreach(json_object_get(pool, "views"), i, view)
 	{
 		table_add(&table, "%s", json_text(view, "name"));
-		table_add_size(&table, json_int(view, "bytes"));
+		add_size(&table, view, "bytes");
 		table_add(&table, "%s", json_text(view, "used_as"));
 		table_add(&table, "%s", json_text(view, "why"));
 	}
@@ -123,8 +132,10 @@ static void print_runtimes(const json_t *runtimes)
 	json_object_foreach((json_t *)runtimes, name, runtime)
 	{
 		int64_t bytes = json_int(runtime, "allocatable_bytes");
-		bool there = json_array_size(json_object_get(runtime, "devices")) > 0;
-		if (there || strcmp(name, "cpu") == 0)
+		bool there = json_array_size(json_object_get(runtime, "devices")) > 0 || strcmp(name, "cpu") == 0;
+		if (there && json_is_null(json_object_get(runtime, "allocatable_bytes")))
+			printf("what any program could take on %s now is unknown\n", name);
+		else if (there)
 			printf("any program could take %s on %s now, whatever the limit of models\n", units_size(size, bytes), name);
 	}
 }
@@ -144,8 +155,8 @@ static void print_owners(const json_t *owners)
 			continue; /* the rest, where all have names */
 		table_add(&table, "%s", json_text(owner, "name"));
 		table_add(&table, "%s", json_text(owner, "kind"));
-		table_add_size(&table, json_int(owner, "claim_bytes"));
-		table_add_size(&table, json_int(owner, "measured_bytes"));
+		add_size(&table, owner, "claim_bytes");
+		add_size(&table, owner, "measured_bytes");
 	}
 	table_end(&table, &out);
 	printf("\n%s", buf_cstr(&out));

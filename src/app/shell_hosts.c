@@ -342,6 +342,7 @@ static void api_now(void *ctx, struct api_now *out)
 		.stepped_at_us = shell->last_step_us,
 		.sampled_at_us = shell->sampled_at_us,
 		.baseline_bytes = shell->baseline_bytes,
+		.baseline_learned = shell->baseline.known.bytes >= 0,
 		.draining = shell->phase != PHASE_SERVING,
 	};
 }

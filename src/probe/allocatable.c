@@ -78,7 +78,7 @@ static void weigh_nvidia(struct topology *t, struct device *device)
 	int64_t bytes = t->allocatable_bytes;
 
 	if (device->kind == DEVICE_JETSON)
-		bytes = smaller(bytes, reserve_kept(t, t->mem.available - t->mem.cma_free));
+		bytes = smaller(bytes, reserve_kept(t, t->mem.available - at_least_zero(t->mem.cma_free)));
 	else if (device->kind == DEVICE_GH200)
 		bytes = at_least_zero(own_free(t, device->pool) -
 		                      t->pool[device->pool].reserve_bytes);
@@ -103,6 +103,16 @@ static void weigh_intel(struct topology *t, struct device *device)
 		        device->name);
 }
 
+/* What is taken of the RAM, of which nothing is known. */
+static void forget(struct device *device)
+{
+	int64_t *const runtimes[] = { &device->rocm_bytes, &device->vulkan_bytes, &device->cuda_bytes };
+
+	for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++)
+		if (*runtimes[i] >= 0)
+			*runtimes[i] = TAKE_UNKNOWN;
+}
+
 void topology_weigh(struct topology *t)
 {
 	const struct pool *ram = &t->pool[0];
@@ -123,6 +133,8 @@ void topology_weigh(struct topology *t)
 			weigh_intel(t, device);
 		else
 			weigh_nvidia(t, device);
+		if (!topology_knows_ram(t) && device->pool == 0)
+			forget(device);
 	}
 }
 

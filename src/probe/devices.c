@@ -204,6 +204,8 @@ static bool is_unified(const char *root, struct topology *t, const struct calls_
 
 	if (is_x86(root, t))
 		return false;
+	if (ram == 0) /* nothing to compare with */
+		return gpu && gpu->total_bytes > 0 ? calls->cuda_integrated == 1 : calls->cuda_integrated != 0;
 	if (gpu && gpu->total_bytes > 0)
 		return is_near(gpu->total_bytes, ram, UNIFIED_PERCENT) &&
 		       calls->cuda_integrated != 0;

@@ -398,7 +398,7 @@ void doctor_examine(const char *root, const struct topology *topology, const str
 			               .why = check->why };
 		want(f, "%s", check->wanted);
 		mend(f, "%s", check->fix);
-		bool known = topology->pools > 0 || !(check->where & COUNTED);
+		bool known = topology_knows_ram(topology) || !(check->where & COUNTED);
 		f->status = known ? check->judge(&doctor, f) : not_known(f);
 		if (f->status == FINDING_OK)
 			f->fix[0] = '\0';

@@ -155,6 +155,8 @@ enum finding_status check_cma(const struct doctor *d, struct finding *f)
 {
 	int64_t bytes = d->topology->mem.cma_free;
 
+	if (bytes < 0)
+		return not_known(f);
 	return found(f, bytes > d->topology->mem.total / 20 ? FINDING_ADVICE : FINDING_OK,
 	             "%lld MiB free in CMA", MIB_OF(bytes));
 }

@@ -27,9 +27,8 @@ enum finding_status check_swap(const struct doctor *d, struct finding *f)
 {
 	const struct meminfo *m = &d->topology->mem;
 	int64_t zram = doctor_zram_bytes(d), used = m->swap_total - m->swap_free;
-	char text[32];
 
-	if (!doctor_line(d, "/proc/meminfo", "SwapTotal:", text, sizeof text))
+	if (m->swap_total < 0 || m->swap_free < 0)
 		return not_known(f);
 	if (m->swap_total == 0)
 		return found(f, FINDING_OK, "none, which suits a server");
@@ -58,7 +57,7 @@ enum finding_status check_swappiness(const struct doctor *d, struct finding *f)
 	int64_t zram_bytes = doctor_zram_bytes(d);
 	bool zram = zram_bytes > 0;
 
-	if (value < 0 || (zram_bytes < 0 && d->topology->mem.swap_total > 0))
+	if (value < 0 || d->topology->mem.swap_total < 0 || (zram_bytes < 0 && d->topology->mem.swap_total > 0))
 		return not_known(f);
 	bool good = d->topology->mem.swap_total == 0 ||
 	            (zram ? value >= 100 && value <= 150 : value >= 10 && value <= 30);
@@ -138,13 +137,13 @@ enum finding_status check_proactive(const struct doctor *d, struct finding *f)
 	int64_t value = doctor_number(d, "/proc/sys/vm/compaction_proactiveness");
 	int64_t locked = d->topology->mem.mlocked;
 
-	if (value < 0)
+	if (value < 0 || (doctor_apu(d) && value > 0 && locked < 0))
 		return not_known(f);
 	if (!doctor_apu(d))
 		return found(f, value < 20 || value > 40 ? FINDING_ADVICE : FINDING_OK, "%lld", (long long)value);
 	want(f, "0 with weights that are locked or shared with the GPU (SVM)");
 	mend(f, SYSCTL("compaction_proactiveness", "0"));
-	return found(f, value > 0 && locked > GIB ? FINDING_ADVICE : FINDING_OK, "%lld, %lld MiB locked",
+	return found(f, value > 0 && locked > GIB ? FINDING_ADVICE : FINDING_OK, locked < 0 ? "%lld" : "%lld, %lld MiB locked",
 	             (long long)value, MIB_OF(locked));
 }
 
@@ -153,10 +152,10 @@ enum finding_status check_unevictable(const struct doctor *d, struct finding *f)
 	int64_t value = doctor_number(d, "/proc/sys/vm/compact_unevictable_allowed");
 	int64_t locked = d->topology->mem.mlocked;
 
-	if (value < 0)
+	if (value < 0 || (value == 1 && locked < 0))
 		return not_known(f);
-	return found(f, value == 1 && locked > GIB ? FINDING_ADVICE : FINDING_OK,
-	             "%lld, %lld MiB locked", (long long)value, MIB_OF(locked));
+	return found(f, value == 1 && locked > GIB ? FINDING_ADVICE : FINDING_OK, locked < 0 ? "%lld" : "%lld, %lld MiB locked",
+	             (long long)value, MIB_OF(locked));
 }
 
 enum finding_status check_overcommit(const struct doctor *d, struct finding *f)
@@ -172,6 +171,8 @@ enum finding_status check_huge_pages(const struct doctor *d, struct finding *f)
 {
 	const struct meminfo *m = &d->topology->mem;
 
+	if (m->huge_pages < 0 || m->hugetlb < 0)
+		return not_known(f);
 	return found(f, m->huge_pages > 0 ? FINDING_ADVICE : FINDING_OK, "%lld pages, %lld MiB",
 	             (long long)m->huge_pages, MIB_OF(m->hugetlb));
 }
@@ -179,9 +180,8 @@ enum finding_status check_huge_pages(const struct doctor *d, struct finding *f)
 enum finding_status check_tmpfs(const struct doctor *d, struct finding *f)
 {
 	int64_t bytes = d->topology->mem.shmem;
-	char text[32];
 
-	if (!doctor_line(d, "/proc/meminfo", "Shmem:", text, sizeof text))
+	if (bytes < 0)
 		return not_known(f);
 	return found(f, bytes > 4 * GIB ? FINDING_ADVICE : FINDING_OK, "%lld MiB of shared memory",
 	             MIB_OF(bytes));

@@ -62,6 +62,7 @@ void input_describe(const struct input *input, char *out, size_t out_bytes);
 enum input_state input_state_of(int code, size_t bytes, bool made_sense);
 
 /* What follows where a file that several readers look at is no use. */
+#define INPUTS_WITHOUT_AVAILABLE "MemAvailable is not in it: it is made of its parts, as the kernel makes it"
 #define INPUTS_WITHOUT_ZONES "what the kernel keeps for itself is not known, and counts as nothing in U_bot and the reserve"
 #define INPUTS_WITHOUT_VMSTAT "refaults, stalls and OOM kills are not seen, and compressed swap counts as nothing in U_bot"
 

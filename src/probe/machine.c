@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "probe/lines.h"
+#include "probe/meminfo.h"
 #include "probe/zones.h"
 
 enum { SUPPLIES_MOST = 64, KIB = 1024, PAGE_DEFAULT = 4096 };
@@ -49,8 +50,16 @@ int machine_read_memory(struct handles *handles, const char *root, struct sample
 	while (lines_next(&lines, &line))
 		take_counter(line, sample);
 	lines_close(&lines);
-	if (sample->total_bytes <= 0 || sample->available_bytes < 0)
-		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal or MemAvailable", root);
+	if (sample->available_bytes < 0) {
+		struct meminfo made; /* once more, for its parts: no kernel of today lacks it */
+		rc = meminfo_read(root, &made, err);
+		if (rc < 0)
+			return rc;
+		sample->available_bytes = made.available;
+		inputs_note(&sample->inputs, "/proc/meminfo", INPUT_NONSENSE, true, INPUTS_WITHOUT_AVAILABLE);
+	}
+	if (sample->total_bytes <= 0)
+		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal", root);
 	if (sample->available_bytes > sample->total_bytes || sample->free_bytes > sample->total_bytes)
 		return err_set(err, -EBADMSG, "%s/proc/meminfo: more is free than there is", root);
 	return 0;

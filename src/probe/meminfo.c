@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "probe/lines.h"
+#include "probe/machine.h"
+#include "probe/zones.h"
 
 enum { KIB = 1024 };
 
@@ -89,9 +91,7 @@ static int read_file(const char *root, const char *name, struct meminfo *out)
 	struct lines lines;
 	struct str line;
 
-	*out = (struct meminfo){
-		.available = -1, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1
-	};
+	*out = MEMINFO_NONE;
 	int rc = lines_open(&lines, root, name);
 	if (rc < 0)
 		return rc;
@@ -104,14 +104,40 @@ static int read_file(const char *root, const char *name, struct meminfo *out)
 	return out->total > 0 && out->free <= out->total ? 0 : -EBADMSG;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t meminfo_make_available(const struct meminfo *m, const struct zones *zones)
+{
+	int64_t lru = meminfo_lru_file(m), low = zones->low_bytes, slab = m->kreclaimable;
+
+	if (zones->total_reserve_bytes == 0)
+		return m->free;
+	int64_t available = m->free - zones->total_reserve_bytes + lru - smaller(lru / 2, low) + slab - smaller(slab / 2, low);
+	return available < 0 ? 0 : smaller(available, m->total);
+}
+
+static void make_available(const char *root, struct meminfo *m)
+{
+	struct zones zones;
+
+	zones_read(NULL, root, ZONES_ALL_NODES, machine_page_bytes(root), &zones);
+	m->available = meminfo_make_available(m, &zones);
+	m->available_made = true;
+}
+
 int meminfo_read(const char *root, struct meminfo *out, struct err *err)
 {
 	int rc = read_file(root, "/proc/meminfo", out);
 
 	if (rc < 0 && rc != -EBADMSG)
 		return err_set(err, rc, "%s/proc/meminfo: %s", root, strerror(-rc));
-	if (out->total <= 0 || out->available < 0)
-		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal or MemAvailable", root);
+	if (out->total <= 0)
+		return err_set(err, -EBADMSG, "%s/proc/meminfo: no MemTotal", root);
+	if (rc == 0 && out->available < 0)
+		make_available(root, out);
 	if (rc < 0 || out->available > out->total)
 		return err_set(err, -EBADMSG, "%s/proc/meminfo: more is free than there is", root);
 	return 0;

@@ -175,6 +175,8 @@ static void judge(struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
 
+	if (!topology_knows_ram(t))
+		return;
 	for (uint32_t i = 0; i < t->calls.nvmls; i++)
 		if (t->calls.nvml[i].left_out > 0)
 			topology_warn(t, "gpu_processes_left_out",
@@ -212,10 +214,9 @@ static int read_again(const char *root, struct topology *t, struct err *err)
 {
 	int rc = topology_read_use(root, t, err);
 
-	if (rc < 0)
-		return rc;
 	set_reserves(t);
-	read_cgroup(root, t);
+	if (rc == 0)
+		read_cgroup(root, t);
 	enum input_state buddyinfo;
 	t->free_2m_bytes = zones_free_2m_bytes(root, t->calls.page_bytes, NULL, &buddyinfo);
 	inputs_note(&t->inputs, "/proc/buddyinfo", buddyinfo, false, "how broken up the free memory is is not known");
@@ -224,18 +225,13 @@ static int read_again(const char *root, struct topology *t, struct err *err)
 	judge(t);
 	topology_judge_vendors(t);
 	judge_inputs(t);
-	return 0;
+	return rc;
 }
 
 int topology_find(const char *root, struct topology *t, struct err *err)
 {
 	*t = (struct topology){ .cgroup_limit_bytes = INT64_MAX, .free_2m_bytes = -1 };
-	int rc = topology_read_meminfo(root, t, err);
-	if (rc < 0) {
-		t->mem = (struct meminfo){ 0 };
-		judge_inputs(t);
-		return rc;
-	}
+	topology_read_meminfo(root, t, err);
 	cards_find(root, &t->cards, &t->inputs);
 	if (root[0]) {
 		calls_recorded(root, &t->calls);

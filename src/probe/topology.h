@@ -35,6 +35,7 @@ enum {
 	WARNING_BYTES = 240,
 };
 
+#define TAKE_UNKNOWN INT64_C(-2)
 #define NO_POOL UINT32_MAX /* also: no card, no device of NVML */
 
 enum topology_kind {
@@ -94,7 +95,7 @@ enum device_kind {
 	DEVICE_INTEL_CARD,
 };
 
-/* What a runtime could take of a device now before harm; -1 = it does not run there. */
+/* What a runtime could take of a device now before harm; -1 = it does not run there, -2 = it does and nobody knows. */
 struct device {
 	char name[40];
 	enum device_kind kind;
@@ -157,8 +158,8 @@ struct topology {
 };
 
 /*
- * `root` is "" on this machine. 0, or a negative errno where not even meminfo makes sense: then there is no
- * pool, and `inputs` says why.
+ * `root` is "" on this machine. 0, or a negative errno where not even meminfo makes sense: then nothing is known of
+ * the RAM, whose pool has no size, and `inputs` says why; the GPUs' own memories are as they tell.
  */
 int topology_find(const char *root, struct topology *out, struct err *err);
 int topology_read(const char *root, struct topology *topology, struct err *err);
@@ -177,6 +178,11 @@ int64_t topology_usable(const struct topology *topology, uint32_t pool, int64_t 
 
 /* The largest need of the pool's device that would be admitted now. */
 int64_t topology_free(const struct topology *topology, uint32_t pool);
+
+static inline bool topology_knows_ram(const struct topology *topology)
+{
+	return topology->mem.total > 0;
+}
 
 /* An NVIDIA GPU has no memory of its own: its driver takes the system's, and of that only what is free at that moment. */
 static inline bool topology_is_nvidia_unified(const struct topology *topology)

@@ -154,7 +154,7 @@ static int64_t unaccounted(const struct meminfo *m, int64_t zspage_bytes)
 	return m->total -
 	       (m->free + m->buffers + m->cached + m->swap_cached + m->anon + m->kreclaimable +
 	        m->slab_unreclaimable + m->page_tables + m->sec_page_tables + m->percpu +
-	        m->vmalloc_used + m->hugetlb + m->bounce + zspage_bytes +
+	        m->vmalloc_used + at_least_zero(m->hugetlb) + m->bounce + zspage_bytes +
 	        at_least_zero(m->gpu_active) + at_least_zero(m->gpu_reclaim));
 }
 
@@ -165,9 +165,10 @@ static int64_t u_bottom(const struct topology *t, int64_t zspage_bytes, int64_t 
 
 	/* File pages off the LRU are locked: not Unevictable, which counts locked anonymous pages
 	 * too. */
-	return m->anon + m->shmem + m->slab_unreclaimable + m->page_tables + m->sec_page_tables +
-	       m->percpu + m->vmalloc_used + m->hugetlb + zspage_bytes +
-	       at_least_zero(m->cached + m->buffers - m->shmem - lru) + t->gpu_counter_bytes +
+	int64_t shmem = at_least_zero(m->shmem);
+	return m->anon + shmem + m->slab_unreclaimable + m->page_tables + m->sec_page_tables +
+	       m->percpu + m->vmalloc_used + at_least_zero(m->hugetlb) + zspage_bytes +
+	       at_least_zero(m->cached + m->buffers - shmem - lru) + t->gpu_counter_bytes +
 	       baseline + t->hot_file_bytes + t->zones.total_reserve_bytes +
 	       smaller(m->kreclaimable / 2, low) + smaller(lru / 2, low);
 }
@@ -301,9 +302,7 @@ static void read_pools(const char *root, struct topology *t)
  */
 static bool leave_out_hbm(const char *root, struct topology *t)
 {
-	struct meminfo sum = {
-		.available = 0, .gpu_active = -1, .gpu_reclaim = -1, .nvmap_used = -1
-	};
+	struct meminfo sum = MEMINFO_NONE;
 	struct meminfo node;
 	struct zones zones, zones_sum = { 0 };
 	bool any = false;
@@ -316,11 +315,7 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 			continue;
 		any = true;
 		zones_read(NULL, root, (int32_t)i, t->calls.page_bytes, &zones);
-		int64_t lru = meminfo_lru_file(&node), low = zones.low_bytes;
-		int64_t available = node.free - zones.total_reserve_bytes + lru -
-		                    smaller(lru / 2, low) + node.kreclaimable -
-		                    smaller(node.kreclaimable / 2, low);
-		node.available = smaller(at_least_zero(available), node.total);
+		node.available = meminfo_make_available(&node, &zones);
 		meminfo_add(&sum, &node);
 		zones_sum.low_bytes += zones.low_bytes;
 		zones_sum.high_bytes += zones.high_bytes;
@@ -331,6 +326,9 @@ static bool leave_out_hbm(const char *root, struct topology *t)
 		return false;
 	sum.swap_total = t->mem.swap_total;
 	sum.swap_free = t->mem.swap_free;
+	sum.mlocked = larger(sum.mlocked, t->mem.mlocked);
+	sum.hugetlb = t->mem.hugetlb;
+	sum.available_made = t->mem.available_made;
 	t->mem = sum;
 	t->zones = zones_sum;
 	return true;
@@ -366,9 +364,13 @@ int topology_read_meminfo(const char *root, struct topology *t, struct err *err)
 	if (rc < 0)
 		inputs_note(&t->inputs, "/proc/meminfo", input_state_of(rc, t->mem.total > 0, rc != -EBADMSG), true,
 		            "how much memory there is and how much of it is used is not known");
-	else
-		inputs_note(&t->inputs, "/proc/meminfo", is_whole(&t->mem) ? INPUT_OK : INPUT_NONSENSE, true,
+	else if (!is_whole(&t->mem))
+		inputs_note(&t->inputs, "/proc/meminfo", INPUT_NONSENSE, true,
 		            "it lacks lines: what is used cannot be summed up from its parts (U_bot)");
+	else
+		inputs_note(&t->inputs, "/proc/meminfo", t->mem.available_made ? INPUT_NONSENSE : INPUT_OK, true, INPUTS_WITHOUT_AVAILABLE);
+	if (rc < 0)
+		t->mem = MEMINFO_NONE;
 	return rc;
 }
 
@@ -377,8 +379,15 @@ int topology_read_use(const char *root, struct topology *t, struct err *err)
 	int64_t hbm = hbm_size(t);
 	int rc = topology_read_meminfo(root, t, err);
 
-	if (rc < 0)
+	if (rc < 0) { /* cards tell of their own memory all the same */
+		t->pool[0].size_bytes = t->pool[0].unreclaimable_bytes = 0;
+		t->u_top_bytes = t->u_bot_bytes = 0;
+		t->unaccounted_bytes = -1;
+		t->drift_known = false;
+		look_for_silence(t);
+		read_pools(root, t);
 		return rc;
+	}
 	inputs_note(&t->inputs, "/proc/zoneinfo", zones_read(NULL, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones), true,
 	            INPUTS_WITHOUT_ZONES);
 	if (hbm > 0 && !leave_out_hbm(root, t)) {

@@ -39,8 +39,11 @@ static void list_meminfo(struct topology *t)
 {
 	const struct meminfo *m = &t->mem;
 
+	if (!topology_knows_ram(t))
+		return;
 	add(t, 0, "MemAvailable", m->available - t->zones.pcp_bytes, VIEW_READING,
-	    "the kernel's own estimate: one of the two sums");
+	    m->available_made ? "made of its parts, for the kernel does not tell it: one of the two sums"
+	                      : "the kernel's own estimate: one of the two sums");
 	if (t->zones.pcp_bytes > 0)
 		add(t, 0, "pcp", t->zones.pcp_bytes, VIEW_READING,
 		    "free pages on processors' own lists: available, though no counter says so");

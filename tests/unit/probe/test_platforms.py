@@ -4,6 +4,7 @@ A recording that was cut, garbled or lost files is told as far as it goes; it ne
 free is never more than is physically there, and what a file that cannot be read would have forbidden is never
 allowed in silence.
 """
+import functools
 import json
 import os
 import pathlib
@@ -64,7 +65,7 @@ def impossible(memory):
         if pool["free_bytes"] > pool["size_bytes"] - pool["unreclaimable_bytes"]:
             yield f"{pool['name']}: {pool['free_bytes']} free, {pool['unreclaimable_bytes']} of {pool['size_bytes']} used"
     for name, runtime in memory["runtimes"].items():
-        if not 0 <= runtime["allocatable_bytes"] <= sum(size.values()):
+        if not 0 <= (runtime["allocatable_bytes"] or 0) <= sum(size.values()):
             yield f"{name} could take {runtime['allocatable_bytes']} of {sum(size.values())}"
     used = sum(pool["unreclaimable_bytes"] for pool in memory["pools"])
     owned = sum(owner["measured_bytes"] for owner in memory["owners"])
@@ -208,17 +209,22 @@ def allocatable(memory):
             yield f"{name} on {device['name']}", device["allocatable_bytes"]
 
 
+@functools.cache
+def of_tree(tree):
+    return ask("memory", tree)
+
+
 def raised_in_silence(tree, folder, path, way):
     """A file becomes unreadable: no runtime is then said to have more, unless the file is named."""
     name = str(path.relative_to(tree))
     copy = pathlib.Path(folder) / f"{tree.name}-{way}"
     shutil.copytree(tree, copy, symlinks=True)
     make_unreadable(copy / name, way)
-    before, memory = dict(allocatable(ask("memory", tree))), ask("memory", copy)
+    before, memory = dict(allocatable(of_tree(tree))), ask("memory", copy)
     shutil.rmtree(copy)
     named = any("/" + name in warning["message"] for warning in memory["warnings"])
     for runtime, bytes_ in allocatable(memory):
-        if bytes_ > before.get(runtime, 0) and not named:
+        if (bytes_ or 0) > (before.get(runtime) or 0) and not named:
             yield f"{name} ({way}): {runtime} rises from {before.get(runtime, 0)} to {bytes_}, and it is not named"
 
 
@@ -255,7 +261,7 @@ UNUSABLE = [
     ("strix-halo-gtt", "calls.json", {}),
     ("cpu", "calls.json", {}),
     ("cpu", "proc/vmstat", {}),
-    ("cpu", "proc/meminfo", {"cpu": 0, "swap": "unknown", "baseline": "unknown", "fragmentation": "unknown"}),
+    ("cpu", "proc/meminfo", {"cpu": None, "swap": "unknown", "baseline": "unknown", "fragmentation": "unknown"}),
 ]
 
 
@@ -445,7 +451,7 @@ def main():
     trees = sorted(path.parent for path in TREES.glob("*/expected.json"))
     assert len(trees) > 20, "the recorded trees are not there"
     for tree in trees:
-        memory = ask("memory", tree)
+        memory = of_tree(tree)
         assert memory, f"{tree} cannot be read"
         expected = json.loads((tree / "expected.json").read_text())
         found = [*differences(expected, memory), *impossible(memory), *misjudged(expected, ask("doctor", tree))]
