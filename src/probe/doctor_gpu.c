@@ -1,5 +1,6 @@
 /* Checks of the GPUs, their drivers and what they say. */
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,17 +200,90 @@ enum finding_status check_xe_region(const struct doctor *d, struct finding *f)
 	return found(f, FINDING_UNKNOWN, "the driver was not asked (i915 has no such limit)");
 }
 
+/* ---- what vendors' tools show, and what counts ---- */
+
+static bool is_far(int64_t bytes, int64_t from)
+{
+	return bytes >= 0 && (bytes > from + GIB || bytes < from - GIB);
+}
+
+/* Beside what is there already. */
+static void add(struct finding *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct finding *f, const char *format, ...)
+{
+	size_t at = strlen(f->found);
+	va_list args;
+
+	if (at > 0)
+		at += (size_t)snprintf(f->found + at, sizeof f->found - at, "; ");
+	va_start(args, format);
+	if (at < sizeof f->found)
+		vsnprintf(f->found + at, sizeof f->found - at, format, args);
+	va_end(args);
+}
+
+/* NVIDIA's on unified memory: no size at all, and MemFree as what is free. */
+static void explain_unified(const struct topology *t, struct finding *f)
+{
+	const struct device *device = &t->device[0];
+	int64_t free = t->calls.cuda_free_bytes;
+
+	if (device->nvml != NOWHERE && t->calls.nvml[device->nvml].total_bytes < 0)
+		add(f, "nvidia-smi says N/A, for the GPU has no memory of its own");
+	if (is_far(free, t->allocatable_bytes))
+		add(f, "CUDA says %lld MiB are free: that is MemFree, without the page cache", MIB_OF(free));
+	if (f->found[0])
+		add(f, "used are %lld MiB (MemTotal - U - reserve)", MIB_OF(t->allocatable_bytes));
+}
+
+/* AMD's where ROCm uses GTT: the carve-out as VRAM, limits as what is free. */
+static void explain_gtt(const struct topology *t, const struct device *device, struct finding *f)
+{
+	const struct card *card = &t->cards.card[device->card];
+
+	if (is_far(card->vram_total, device->rocm_bytes))
+		add(f, "rocm-smi shows the carve-out of %lld MiB as VRAM, where ROCm does not allocate", MIB_OF(card->vram_total));
+	if (is_far(t->calls.hip_free_bytes, device->rocm_bytes))
+		add(f, "HIP says %lld MiB are free: what its limits allow", MIB_OF(t->calls.hip_free_bytes));
+	if (f->found[0])
+		add(f, "used are %lld MiB (MemTotal - U - reserve, and the drivers' caps)", MIB_OF(device->rocm_bytes));
+}
+
+static void explain_heaps(const struct topology *t, struct finding *f)
+{
+	int64_t heaps = 0;
+
+	for (uint32_t i = 0; i < t->calls.heaps; i++)
+		heaps += t->calls.heap[i].bytes;
+	if (t->devices > 0 && topology_knows_ram(t) && heaps > t->mem.total)
+		add(f, "Vulkan's heaps are %lld MiB together, the RAM %lld MiB: they overlap, or one is the carve-out; used are %lld MiB",
+		    MIB_OF(heaps), MIB_OF(t->mem.total), MIB_OF(at_least_zero(t->device[0].vulkan_bytes)));
+}
+
+static bool was_told(const struct topology *t)
+{
+	return t->calls.hip_total_bytes >= 0 || t->calls.cuda_total_bytes >= 0 || t->calls.nvmls > 0 ||
+	       t->calls.kfd_available_bytes >= 0 || t->calls.regions > 0;
+}
+
 enum finding_status check_vendor_values(const struct doctor *d, struct finding *f)
 {
 	const struct topology *t = d->topology;
-	bool told = t->calls.hip_total_bytes >= 0 || t->calls.cuda_total_bytes >= 0 ||
-	            t->calls.nvmls > 0 || t->calls.kfd_available_bytes >= 0 || t->calls.regions > 0;
 
 	for (uint32_t i = 0; i < t->warnings; i++)
 		if (strcmp(t->warning[i].code, "vendor_value") == 0)
 			return found(f, FINDING_ADVICE, "%s", t->warning[i].message);
-	return told ? found(f, FINDING_OK, "nothing contradicts itself")
-	            : found(f, FINDING_UNKNOWN, "no vendor's tool was asked");
+	f->found[0] = '\0';
+	if (topology_knows_ram(t) && topology_is_nvidia_unified(t))
+		explain_unified(t, f);
+	for (uint32_t i = 0; i < t->devices && topology_knows_ram(t); i++)
+		if (t->device[i].kind == DEVICE_AMD_GTT && t->device[i].card < t->cards.count)
+			explain_gtt(t, &t->device[i], f);
+	explain_heaps(t, f);
+	if (f->found[0])
+		return FINDING_ADVICE;
+	return was_told(t) ? found(f, FINDING_OK, "nothing contradicts itself")
+	                   : found(f, FINDING_UNKNOWN, "no vendor's tool was asked");
 }
 
 enum finding_status check_orphans(const struct doctor *d, struct finding *f)

@@ -84,6 +84,8 @@ static void judge_totals(struct topology *t)
 	const struct calls *calls = &t->calls;
 	int64_t all = all_there_is(t);
 
+	if (!topology_knows_ram(t))
+		return;
 	if (is_beyond(calls->kfd_available_bytes, all))
 		topology_warn(t, "vendor_value", "KFD says that %lld MiB could be allocated, more than there is (%lld MiB): not used",
 		              in_mib(calls->kfd_available_bytes), in_mib(all));
@@ -142,9 +144,36 @@ static void judge_frees(struct topology *t)
 		topology_warn(t, "vendor_value", "CUDA says more is free than there is: not used");
 }
 
+/* Of shared memory nobody has more free than all have; a carve-out is not in the first two where ROCm uses GTT. */
+static void judge_shared(struct topology *t, const char *who, int64_t free)
+{
+	if (free > t->allocatable_bytes + GIB)
+		topology_warn(t, "vendor_value",
+		              "%s says that %lld MiB are free of the shared memory, of which %lld MiB can be had (MemTotal - U - reserve): "
+		              "the latter counts",
+		              who, in_mib(free), in_mib(t->allocatable_bytes));
+}
+
+static void judge_shared_frees(struct topology *t)
+{
+	const struct device *device = &t->device[0];
+
+	if (!topology_knows_ram(t) || t->devices != 1 || device->pool != 0)
+		return;
+	if (device->kind == DEVICE_AMD_GTT) {
+		judge_shared(t, "HIP", t->calls.hip_free_bytes);
+		judge_shared(t, "KFD", t->calls.kfd_available_bytes);
+	} else if (topology_is_nvidia_unified(t)) {
+		judge_shared(t, "CUDA", t->calls.cuda_free_bytes);
+		if (device->nvml != NOWHERE)
+			judge_shared(t, "NVML", t->calls.nvml[device->nvml].free_bytes);
+	}
+}
+
 void topology_judge_vendors(struct topology *t)
 {
 	judge_frees(t);
+	judge_shared_frees(t);
 	judge_totals(t);
 	judge_uses(t);
 }
