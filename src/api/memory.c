@@ -203,6 +203,17 @@ static void warn_of_leaks(json_t *warnings, const struct memory_input *in)
 	}
 }
 
+static void warn_of_left_out(json_t *warnings, const struct memory_input *in)
+{
+	char message[256], size[UNITS_TEXT];
+
+	if (!in->programs || in->programs->left_out_bytes == 0)
+		return;
+	snprintf(message, sizeof message, "programs hold %s of the memory of a card that nouveau runs: it is no pool, for nouveau does not tell its size",
+	         units_size(size, in->programs->left_out_bytes));
+	warn(warnings, "left_out_in_use", message);
+}
+
 static json_t *warnings_json(const struct memory_input *in, const struct account *ram)
 {
 	const struct topology *t = in->topology;
@@ -219,6 +230,7 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
 		                                json_lossy(str_from(t->warning[i].message))));
 	warn_of_leaks(warnings, in);
+	warn_of_left_out(warnings, in);
 	if (in->limit_bytes != INT64_MAX && in->limit_bytes > ram->capacity && t->pools == 1)
 		warn(warnings, "limit_without_effect",
 		     "memory.limit is more than the machine has after its reserve");

@@ -63,7 +63,7 @@ static void add_programs(const struct memory_input *in, json_t *owners, struct r
 			             pool ? program->gpu_bytes[pool] : program_ram_bytes(program));
 			sum += bytes[pool];
 		}
-		if (sum + program->swap_bytes < PROGRAM_LEAST) {
+		if (sum + program->swap_bytes + program->left_out_bytes < PROGRAM_LEAST) {
 			for (uint32_t pool = 0; pool < in->topology->pools; pool++)
 				rest->bytes[pool] += bytes[pool];
 			continue;
@@ -72,6 +72,8 @@ static void add_programs(const struct memory_input *in, json_t *owners, struct r
 		add_by_pool(in, owner, bytes);
 		json_object_set_new(owner, "processes", json_integer(program->processes));
 		json_object_set_new(owner, "swap_bytes", json_integer(program->swap_bytes));
+		if (program->left_out_bytes > 0) /* in no pool, and so in no sum */
+			json_object_set_new(owner, "left_out_bytes", json_integer(program->left_out_bytes));
 	}
 }
 

@@ -19,6 +19,7 @@ enum {
 	COUNTED = 256, /* what /proc/meminfo tells is judged */
 	WSL = 512,
 	NO_AMD_APU = 1024,
+	NOUVEAU = 2048,
 };
 
 struct check {
@@ -85,6 +86,10 @@ static const struct check checks[] = {
 	  "what /etc/modprobe.d asks for",
 	  "options of the module count from its next load on, and it is loaded from the initial RAM disk",
 	  "update-initramfs -u (or dracut -f), reboot (lasts)" },
+	{ "nouveau", NOUVEAU, 60, check_nouveau, "NVIDIA's own driver, for models",
+	  "nouveau tells neither how much memory its card has nor how much is used, and no CUDA runs on it: the card is left "
+	  "out",
+	  "install NVIDIA's driver (Debian: nvidia-driver), reboot (lasts)" },
 	{ "xe_region", INTEL, 55, check_xe_region, "the GPU may map 90 % of the RAM",
 	  "older xe drivers allow half", "use kernel 6.15 or newer (lasts)" },
 	{ "vendor_values", ANY_GPU, 20, check_vendor_values,
@@ -378,6 +383,8 @@ static uint32_t places_of(const struct doctor *doctor)
 
 	for (uint32_t i = 0; i < t->devices; i++)
 		mask |= places[t->device[i].kind];
+	if (topology_has_nouveau(t))
+		mask |= NOUVEAU;
 	return mask | (mask & AMD_APU ? 0 : NO_AMD_APU) | (doctor_is_wsl(doctor) ? WSL : 0);
 }
 

@@ -335,3 +335,14 @@ enum finding_status check_device_rights(const struct doctor *d, struct finding *
 		             whose);
 	return found(f, FINDING_OK, "all may be opened%s%s", whose[0] ? " by the user" : "", whose);
 }
+
+enum finding_status check_nouveau(const struct doctor *d, struct finding *f)
+{
+	int64_t bytes = d->programs->left_out_bytes;
+
+	if (d->programs->processes == 0)
+		return found(f, FINDING_ADVICE, "runs a card");
+	return found(f, FINDING_ADVICE, d->programs->gpu_unreadable ? "runs a card; of its memory programs hold %lld MiB or more"
+	                                                            : "runs a card; of its memory programs hold %lld MiB",
+	             MIB_OF(bytes));
+}

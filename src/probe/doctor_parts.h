@@ -47,7 +47,7 @@ const struct card *doctor_apu(const struct doctor *doctor);
 doctor_check check_inputs; /* doctor.c */
 doctor_check check_kernel, check_release, check_firmware, check_wsl, check_carveout, check_rocm_pool, check_pages_limit,
         check_gttsize, check_page_pool, check_system_mem_limit, check_iommu, check_gtt_over_ram,
-        check_xe_region, check_vendor_values, check_orphans, check_device_rights; /* doctor_gpu.c */
+        check_xe_region, check_vendor_values, check_orphans, check_device_rights, check_nouveau; /* doctor_gpu.c */
 doctor_check check_nvidia_driver, check_nvidia_settings, check_lfb, check_cma, check_l4t, check_jetson_zram, check_jetson_clocks,
         check_desktop; /* doctor_nvidia.c */
 doctor_check check_swap, check_swappiness, check_min_free, check_watermark_scale,

@@ -161,20 +161,42 @@ static uint32_t pool_of(const struct device *device, const char *region)
 	return device->carveout != NO_POOL ? device->carveout : device->pool;
 }
 
+static int64_t bytes_of(const struct region *region)
+{
+	return region->resident >= 0 ? region->resident : region->memory >= 0 ? region->memory : region->total;
+}
+
+/* Of a card that is no device of ours: what it maps of the RAM is that all the same, its own memory is told beside. */
+static void add_left_out(struct gpu_use *use, const struct client *client, uint32_t card, int64_t out[POOLS_KNOWN_MAX])
+{
+	static const struct device nobody = { .carveout = NO_POOL, .pool = NO_POOL };
+
+	if (use->topology->cards.card[card].driver != CARD_NOUVEAU)
+		return;
+	for (uint32_t i = 0; i < client->regions; i++) {
+		int64_t bytes = bytes_of(&client->region[i]);
+		uint32_t pool = pool_of(&nobody, client->region[i].name);
+		if (bytes > 0 && pool == 0)
+			out[0] += bytes;
+		else if (bytes > 0 && pool == NO_POOL)
+			use->left_out_bytes += bytes;
+	}
+}
+
 static void add_client(struct gpu_use *use, const struct client *client, uint32_t card,
                        int64_t out[POOLS_KNOWN_MAX])
 {
 	const struct device *device = device_of(use->topology, card);
 	bool others = use->shared_told[card];
 
-	if (!device)
+	if (!device) {
+		add_left_out(use, client, card, out);
 		return;
+	}
 	for (uint32_t i = 0; i < client->regions; i++) {
 		const struct region *region = &client->region[i];
 		uint32_t pool = pool_of(device, region->name);
-		int64_t bytes = region->resident >= 0 ? region->resident
-		                : region->memory >= 0 ? region->memory
-		                                      : region->total;
+		int64_t bytes = bytes_of(region);
 		if (pool >= use->topology->pools || bytes <= 0)
 			continue;
 		if (others && region->shared > 0)
@@ -297,7 +319,8 @@ bool gpu_use_look(struct gpu_use *use, pid_t pid, int64_t out[POOLS_KNOWN_MAX])
 	bool readable = true;
 
 	memset(out, 0, POOLS_KNOWN_MAX * sizeof *out);
-	if (use->topology->devices == 0)
+	use->left_out_bytes = 0;
+	if (use->topology->devices == 0 && !topology_has_nouveau(use->topology))
 		return true;
 	if (use->topology->cards.count > 0)
 		readable = look_at_all(use, pid, out);

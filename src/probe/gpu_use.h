@@ -29,6 +29,7 @@ struct gpu_use {
 	uint32_t clients;
 	bool shared_told[CARDS_MAX]; /* one client of the card bears what is shared */
 	bool refused; /* some process' descriptors could not be read: more may be held */
+	int64_t left_out_bytes; /* of the process looked at last: held of cards that are no pool, for nouveau tells no size */
 };
 
 void gpu_use_open(struct gpu_use *use, const char *root, const struct topology *topology);

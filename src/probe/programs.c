@@ -79,6 +79,7 @@ static void add_process(const char *root, struct programs *programs, struct gpu_
 	gpu_use_look(use, pid, gpu);
 	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 		programs->gpu_bytes[pool] += gpu[pool];
+	programs->left_out_bytes += use->left_out_bytes;
 	struct program *program = program_named(programs, one.name);
 	if (!program)
 		return;
@@ -89,11 +90,12 @@ static void add_process(const char *root, struct programs *programs, struct gpu_
 		program->shmem_bytes = one.shmem;
 	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 		program->gpu_bytes[pool] += gpu[pool];
+	program->left_out_bytes += use->left_out_bytes;
 }
 
 static int64_t weight(const struct program *program)
 {
-	int64_t bytes = program->anon_bytes + program->shmem_bytes + program->swap_bytes;
+	int64_t bytes = program->anon_bytes + program->shmem_bytes + program->swap_bytes + program->left_out_bytes;
 
 	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 		bytes += program->gpu_bytes[pool];

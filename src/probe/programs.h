@@ -21,6 +21,7 @@ struct program {
 	int64_t shmem_bytes;
 	int64_t swap_bytes;
 	int64_t gpu_bytes[POOLS_KNOWN_MAX];
+	int64_t left_out_bytes; /* of cards that are no pool */
 };
 
 struct programs {
@@ -29,6 +30,7 @@ struct programs {
 	uint32_t processes;                 /* looked at */
 	bool gpu_unreadable;                /* some descriptors could not be read */
 	int64_t gpu_bytes[POOLS_KNOWN_MAX]; /* of all */
+	int64_t left_out_bytes;             /* likewise */
 };
 
 /* Processes, their groups and sessions that are left out. */

@@ -48,6 +48,14 @@ void topology_warn(struct topology *t, const char *code, const char *format, ...
 	t->warnings++;
 }
 
+bool topology_has_nouveau(const struct topology *t)
+{
+	for (uint32_t i = 0; i < t->cards.count; i++)
+		if (t->cards.card[i].driver == CARD_NOUVEAU)
+			return true;
+	return false;
+}
+
 int64_t topology_number(const char *root, struct topology *t, const char *name, bool needed, const char *effect)
 {
 	int64_t value = -1;

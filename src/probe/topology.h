@@ -184,6 +184,9 @@ static inline bool topology_knows_ram(const struct topology *topology)
 	return topology->mem.total > 0;
 }
 
+/* A card whose driver tells neither its size nor its use: no pool, but its clients tell what they hold. */
+bool topology_has_nouveau(const struct topology *topology);
+
 /* An NVIDIA GPU has no memory of its own: its driver takes the system's, and of that only what is free at that moment. */
 static inline bool topology_is_nvidia_unified(const struct topology *topology)
 {

@@ -221,10 +221,33 @@ def use_that_is_not_told():
         yield f"a card of xe that does not tell: {messages}"
 
 
+NOUVEAU = {CARD + "uevent": "DRIVER=nouveau\nPCI_SLOT_NAME=0000:01:00.0\n", CARD + "vendor": "0x10de\n", CARD + "device": "0x2684\n",
+           "proc/60/status": "Name:\tgame\nRssAnon:\t100000 kB\n", "proc/60/fdinfo/7":
+           "drm-driver:\tnouveau\ndrm-pdev:\t0000:01:00.0\ndrm-client-id:\t3\ndrm-resident-vram:\t3072 MiB\ndrm-memory-gart:\t512 MiB\n",
+           "proc/60/fdinfo/8": "drm-driver:\tnouveau\ndrm-pdev:\t0000:01:00.0\ndrm-client-id:\t4\ndrm-memory-vram:\t1024 MiB\n"}
+
+
+def a_card_that_is_left_out():
+    """nouveau tells no size: no pool, but who holds what of it is told, and of the RAM it is counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = changed("gb10-boot", {"calls.json": '{"page_bytes": 4096}', "proc/cpuinfo": "vendor_id : GenuineIntel\n", **NOUVEAU}, folder)
+        memory, doctor = ask("memory", copy), ask("doctor", copy)
+    game = next((owner for owner in memory["owners"] if owner["name"] == "game"), {})
+    if game.get("left_out_bytes") != 4 << 30 or game["measured_bytes"] != (512 << 20) + (100000 << 10):
+        yield f"a client of nouveau: {game}"
+    if not any(w["code"] == "left_out_in_use" and "4.00 GiB" in w["message"] for w in memory["warnings"]):
+        yield f"a card that is left out is not told: {memory['warnings']}"
+    told = next((row for row in doctor["checks"] if row["id"] == "nouveau"), None)
+    if not told or told["status"] != "advice" or "4096 MiB" not in told["found"] or "(lasts)" not in told["fix"]:
+        yield f"nouveau: {told}"
+    if any(row["id"] == "nouveau" for row in ask("doctor", TREES / "cpu")["checks"]):
+        yield "nouveau where there is none"
+
+
 def main():
     fixes = []
     faults = [*wrong_and_right(fixes), *configured(fixes), *a_configuration_that_cannot_be_used_is_an_error(),
-              *fixes_can_be_carried_out(fixes), *use_that_is_not_told()]
+              *fixes_can_be_carried_out(fixes), *use_that_is_not_told(), *a_card_that_is_left_out()]
     print("\n".join(faults) or f"{len(BOTH) + len(UNKNOWN) + len(CONFIGURED)} judgements, {len(fixes)} fixes")
     return 1 if faults else 0
 
