@@ -101,7 +101,7 @@ static const struct field memory_fields[] = {
 	  .help = "Kept free when a model is let in. auto: as much as measurements have been off." },
 	{ "reserve", FIELD_SIZE, LIVE, FIELD_AUTO, CONF(memory_reserve_bytes), .max = LARGEST,
 	  .fallback = "auto", .help = "Bytes that always stay free; under a control group's limit at most an eighth of it. "
-	          "auto: by the kind of machine." },
+	          "auto: by the kind of machine (doc/memory.md has the table)." },
 	{ "compact", FIELD_GROUP, LIVE, .section = &compact_section,
 	  .help = "Gathering memory into large pages." },
 	END,
