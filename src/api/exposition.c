@@ -61,23 +61,10 @@ static int64_t pool_unreclaimable(const struct pool_view *pool)
 	return pool->unreclaimable_bytes;
 }
 
-static void put_owner(struct page *page, const char *kind, const char *owner, int64_t bytes)
+static void put_owner(struct page *page, const char *pool, const char *kind, const char *owner, int64_t bytes)
 {
-	const struct label labels[] = { { "pool", "ram" }, { "kind", kind }, { "owner", owner }, { 0 } };
+	const struct label labels[] = { { "pool", pool }, { "kind", kind }, { "owner", owner }, { 0 } };
 	metric_int(&page->out, "cotenant_memory_bytes", labels, bytes);
-}
-
-/* Of the GPUs' own memories what is no model's: here nobody looks whose it is. */
-static int64_t unidentified(const struct arbiter *arbiter)
-{
-	struct pool_view pool;
-	int64_t bytes = 0;
-
-	for (uint32_t i = 1; i < arbiter_pools(arbiter); i++) {
-		arbiter_pool(arbiter, i, &pool);
-		bytes += pool.foreign_bytes;
-	}
-	return bytes;
 }
 
 static void put_owners(struct page *page)
@@ -92,14 +79,18 @@ static void put_owners(struct page *page)
 	int64_t baseline = memory_baseline(page->api->host.topology(page->api->host.ctx), now.baseline_bytes, pool.foreign_bytes);
 	metric_head(&page->out, "cotenant_memory_bytes", METRIC_GAUGE,
 	            "Memory in use as measured, by owner.");
-	put_owner(page, "system", "baseline", baseline);
-	put_owner(page, "foreign", "other programs", pool.foreign_bytes - baseline);
-	if (arbiter_pools(page->arbiter) > 1)
-		put_owner(page, "unknown", "not identified", unidentified(page->arbiter));
+	put_owner(page, "ram", "system", "baseline", baseline);
+	put_owner(page, "ram", "foreign", "other programs", pool.foreign_bytes - baseline);
+	for (uint32_t i = 1; i < arbiter_pools(page->arbiter); i++) { /* here nobody looks whose it is */
+		char number[16];
+		arbiter_pool(page->arbiter, i, &pool);
+		snprintf(number, sizeof(number), "%u", i);
+		put_owner(page, number, "unknown", "not identified", pool.foreign_bytes);
+	}
 	for (uint32_t i = 0; i < arbiter_models(page->arbiter); i++)
 		if (arbiter_model(page->arbiter, i, &model) && !id_is_none(model.instance) &&
 		    api_may_see(page->api, page->call, i))
-			put_owner(page, "instance", model.spec->name, model.measured_bytes);
+			put_owner(page, "ram", "instance", model.spec->name, model.measured_bytes);
 }
 
 static void put_machine(struct page *page)

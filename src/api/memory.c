@@ -219,12 +219,6 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 	const struct topology *t = in->topology;
 	json_t *warnings = json_array();
 
-	if (topology_knows_ram(t) && !in->baseline_learned)
-		warn(warnings, "baseline_from_one_reading",
-		     in->arbiter ? "the system's baseline is the least that was in use so far: a minute in which nothing is loaded "
-		                   "will tell it"
-		                 : "the system's baseline is taken from this one reading; a running daemon "
-		                   "learns it over time");
 	for (uint32_t i = 0; i < t->warnings; i++)
 		json_array_append_new(warnings,
 		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
@@ -243,6 +237,12 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 		warn(warnings, "swap_in_use",
 		     "more than a twentieth of the memory's size is swapped out: models will be "
 		     "slow");
+	if (topology_knows_ram(t) && !in->baseline_learned)
+		warn(warnings, "baseline_from_one_reading",
+		     in->arbiter ? "the system's baseline is the least that was in use so far: a minute in which nothing is loaded "
+		                   "will tell it"
+		                 : "the system's baseline is taken from this one reading; a running daemon "
+		                   "learns it over time");
 	return warnings;
 }
 

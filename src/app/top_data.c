@@ -89,7 +89,7 @@ static enum top_owner_kind kind_of(const char *kind)
 
 void top_take_memory(struct top_data *data, const json_t *answer)
 {
-	const json_t *pool, *owner;
+	const json_t *pool, *owner, *warning;
 	size_t i;
 
 	data->size_bytes = data->free_bytes = 0;
@@ -107,8 +107,11 @@ void top_take_memory(struct top_data *data, const json_t *answer)
 		out->bytes = claim > measured ? claim : measured;
 		copy(out->name, sizeof(out->name), json_text(owner, "name"));
 	}
-	copy(data->warning, sizeof(data->warning),
-	     json_text(json_array_get(json_object_get(answer, "warnings"), 0), "message"));
+	data->warning[0] = '\0';
+	json_array_foreach(json_object_get(answer, "warnings"), i, warning)
+		/* What every daemon says in its first minutes is no news. */
+		if (!data->warning[0] && strcmp(json_text(warning, "code"), "baseline_from_one_reading") != 0)
+			copy(data->warning, sizeof(data->warning), json_text(warning, "message"));
 }
 
 /* ---- decisions ---- */

@@ -249,6 +249,19 @@ def test_check_and_config(tmp_path):
     assert "bad.yaml:4:5" in done.stderr + done.stdout and "context" in done.stderr + done.stdout
 
 
+def test_doctor_looks_at_the_daemon_that_runs(start):
+    """Its limits and rights, not those of who asks; and it is said whose they are."""
+    daemon = start({"a": fake()}, wrap=("prlimit", "--memlock=1048576:1048576"))
+    for environment, whose in ((daemon.environment, f"of the daemon (PID {daemon.process.pid}, uid {os.getuid()})"), (None, "")):
+        env = {"PATH": os.environ["PATH"]} | ({"RUNTIME_DIRECTORY": environment["RUNTIME_DIRECTORY"]} if environment else
+                                              {"COTENANT_SOCKET": "/nonexistent"})
+        done = subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True, text=True, timeout=60, env=env)
+        assert done.returncode == 0, done.stderr
+        found = {row["id"]: row["found"] for row in json.loads(done.stdout)["checks"]}
+        assert (found["memlock"] == f"1 MiB {whose}") == bool(whose), found["memlock"]
+        assert (whose in found["privileges"]) if whose else "daemon" not in found["privileges"], found["privileges"]
+
+
 def test_doctor_s_advice_keeps_within_the_limit(tmp_path):
     path = tmp_path / "cotenant.yaml"
 

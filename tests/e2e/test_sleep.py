@@ -85,9 +85,14 @@ def test_what_a_quiet_minute_taught_outlives_the_daemon(start, tmp_path):
         return [int.from_bytes(row[16:24], "little") for row, in rows]
     wait_for("the first sample", lambda: daemon.get("/api/v1/memory")["sampled_at_ms"])
     assert not kept()
+
+    def guesses():
+        return "baseline_from_one_reading" in {row["code"] for row in daemon.get("/api/v1/memory")["warnings"]}
+    assert guesses()
     machine.sleep(70)
     wait_for("the quiet minute to be kept", kept)
     known = kept()[0]
+    assert not guesses()
     daemon.stop()
     with subprocess.Popen([str(ROOT / "build" / "tests" / "tools" / "grower"), "1024"], text=True, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as grower:

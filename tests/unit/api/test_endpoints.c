@@ -153,6 +153,46 @@ static void memory_adds_up(void **state)
 	json_decref(memory);
 }
 
+/* Of a card's own memory nobody's use is the system's baseline: not in the account, and not in what is scraped. */
+static void what_nobody_was_found_for_is_no_baseline(void **state)
+{
+	struct desk *desk = *state;
+	struct event machine = { .type = EVENT_MACHINE, .machine = { .pools = 2, .pool = { { 8 * GIB, 0 }, { 16 * GIB, 0 } },
+	                                                             .limit_bytes = INT64_MAX, .policy = POLICY_LRU } };
+	struct event sample = { .type = EVENT_SAMPLE };
+	struct event *events[] = { &machine, &sample };
+	struct action items[8];
+	const json_t *owner;
+	int64_t unknown = 0, baseline = 0;
+	size_t i;
+
+	sample.sample.unreclaimable_bytes[0] = GIB;
+	sample.sample.unreclaimable_bytes[1] = 5 * GIB;
+	for (i = 0; i < 2; i++) {
+		struct actions actions = { items, 0, 8 };
+		events[i]->at_us = desk->now_us += 1000;
+		while (arbiter_step(desk->arbiter, events[i], &actions) == STEP_MORE) {
+			events[i] = NULL;
+			actions.count = 0;
+		}
+	}
+	desk->topology.pools = 2;
+	desk->topology.pool[1] = (struct pool){ .name = "vram-x", .kind = POOL_VRAM, .size_bytes = 16 * GIB, .unreclaimable_bytes = 5 * GIB };
+	assert_int_equal(desk_ask(desk, "GET", "/api/v1/memory", NULL), 200);
+	json_t *memory = desk_json(desk);
+	json_array_foreach(json_object_get(memory, "owners"), i, owner) {
+		unknown += strcmp(text_of(owner, "kind"), "unknown") == 0 ? int_of(owner, "measured_bytes") : 0;
+		baseline += strcmp(text_of(owner, "kind"), "system") == 0 ? int_of(owner, "measured_bytes") : 0;
+	}
+	assert_int_equal(unknown, 5 * GIB);
+	assert_int_equal(baseline, GIB / 2);
+	json_decref(memory);
+	assert_int_equal(desk_ask(desk, "GET", "/metrics", NULL), 200);
+	const char *page = buf_cstr(&desk->call.text);
+	assert_non_null(strstr(page, "cotenant_memory_bytes{pool=\"1\",kind=\"unknown\",owner=\"not identified\"} 5368709120\n"));
+	assert_non_null(strstr(page, "cotenant_memory_bytes{pool=\"ram\",kind=\"system\",owner=\"baseline\"} 536870912\n"));
+}
+
 static void a_plan_names_who_goes_and_loads_nothing(void **state)
 {
 	static const char *const keys[] = { "fits", "need_bytes", "peak_bytes", "free_bytes", "evict",
@@ -670,6 +710,7 @@ int main(void)
 		ON_A_DESK(a_reload_reports_or_refuses),
 		ON_A_DESK(a_reload_takes_its_time_and_its_caller_may_leave),
 		ON_A_DESK(metrics_are_well_formed),
+		ON_A_DESK(what_nobody_was_found_for_is_no_baseline),
 		ON_A_DESK(without_a_history_it_says_so),
 		cmocka_unit_test_setup_teardown(the_history_answers_from_its_thread, desk_open_with_history,
 		                                desk_close),
