@@ -113,7 +113,7 @@ static json_t *pool_json(const struct memory_input *in, uint32_t at, const struc
 	json_object_set_new(pool, "free_bound_by", a->free_by ? json_string(reason_name(a->free_by)) : json_null());
 	json_object_set_new(pool, "foreign_bytes", json_integer(a->foreign));
 	json_object_set_new(pool, "claimed_bytes", json_integer(a->held));
-	json_object_set_new(pool, "baseline_bytes", json_integer(a->baseline));
+	json_object_set_new(pool, "baseline_bytes", known(at == 0, a->baseline)); /* a card needs none by itself */
 	if (at == 0) {
 		const struct topology *t = in->topology;
 		json_object_set_new(pool, "free_2m_bytes", known(t->free_2m_bytes >= 0, t->free_2m_bytes));

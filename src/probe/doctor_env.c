@@ -18,7 +18,9 @@ static enum finding_status nothing_found(const struct doctor *d, struct finding 
 {
 	const struct doctor_environment *all = d->service && d->service->environments ? &d->service->environment[0] : NULL;
 
-	if (!all || !all->for_all)
+	if (!all)
+		return found(f, FINDING_UNKNOWN, "a recording holds no environment");
+	if (!all->for_all)
 		return found(f, FINDING_UNKNOWN, "%s in the configuration; a recording holds no environment", what);
 	if (all->refused)
 		return found(f, FINDING_UNKNOWN, "the environment %s may not be read", all->whose);
