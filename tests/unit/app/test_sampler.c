@@ -162,6 +162,69 @@ static void what_cannot_be_read_is_told(void **state)
 	close_bench(&bench);
 }
 
+/* ---- a driver that does not tell how much it holds: an engine's client, then somebody else's ---- */
+
+struct untold {
+	pid_t engine;
+	int64_t vram_bytes; /* in use, as it was told last */
+	uint32_t samples;
+};
+
+static uint32_t untold_owners(void *ctx, struct sampler_owner *out, uint32_t capacity)
+{
+	const struct untold *untold = ctx;
+
+	assert_true(capacity > 0);
+	out[0] = (struct sampler_owner){ .owner.pgid = untold->engine };
+	return 1;
+}
+
+static void untold_sample(void *ctx, const struct sample *sample, const struct topology *topology,
+                          const struct sampler_owner *asked, uint32_t count)
+{
+	struct untold *untold = ctx;
+
+	(void)sample, (void)asked, (void)count;
+	untold->samples++;
+	untold->vram_bytes = topology ? topology->pool[1].unreclaimable_bytes : -1;
+}
+
+static void untold_failed(void *ctx, const char *text)
+{
+	(void)ctx;
+	fail_msg("%s", text);
+}
+
+static void what_clients_hold_counts_where_a_driver_does_not_tell(void **state)
+{
+	static struct topology topology;
+	const char *folder = getenv("COTENANT_TEST_TREES");
+	const pid_t engines[] = { 950, 201 };
+	char root[512];
+	struct err err;
+
+	(void)state;
+	snprintf(root, sizeof(root), "%s/xe-card-untold", folder ? folder : "tests/trees");
+	for (size_t i = 0; i < 2; i++) {
+		struct untold untold = { .engine = engines[i] };
+		struct sampler_events events = { .ctx = &untold, .owners = untold_owners, .on_sample = untold_sample,
+			                         .on_failed = untold_failed };
+		uv_loop_t loop;
+		uv_loop_init(&loop);
+		assert_int_equal(topology_find(root, &topology, &err), 0);
+		struct sampler *sampler = sampler_new(&loop, root, &topology, &events);
+		sampler_pace(sampler, PACE_RELEASE);
+		while (untold.samples < 3) { /* those that look at all, and quick ones */
+			uv_run(&loop, UV_RUN_ONCE);
+			if (untold.samples > 0)
+				assert_int_equal(untold.vram_bytes, INT64_C(8) << 30);
+		}
+		sampler_close(sampler);
+		uv_run(&loop, UV_RUN_DEFAULT);
+		assert_int_equal(uv_loop_close(&loop), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +233,7 @@ int main(void)
 		cmocka_unit_test(it_waits_for_nobody_elses_work),
 		cmocka_unit_test(it_may_be_closed_while_it_reads),
 		cmocka_unit_test(what_cannot_be_read_is_told),
+		cmocka_unit_test(what_clients_hold_counts_where_a_driver_does_not_tell),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
