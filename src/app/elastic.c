@@ -76,17 +76,21 @@ uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens)
 	return step;
 }
 
-uint32_t elastic_step_to_grow(const struct elastic *elastic, int64_t tokens,
+uint32_t elastic_step_to_grow(const struct elastic *elastic, const struct elastic_need *need,
                               enum fits (*fits)(void *ctx, uint32_t step), void *ctx)
 {
-	uint32_t least = elastic_step_for(elastic, tokens);
+	uint32_t least = elastic_step_for(elastic, need->tokens), top = elastic->count - 1;
 
-	for (uint32_t step = elastic_step_for(elastic, ELASTIC_AHEAD * tokens); step > least; step--) {
+	if (fits(ctx, top) == FITS_NOW)
+		return top;
+	for (uint32_t step = elastic_step_for(elastic, ELASTIC_AHEAD * need->tokens); step > least; step--) {
 		enum fits room = fits(ctx, step);
 		if (room == FITS_NOW || room == FITS_TIGHT)
 			return step;
 	}
-	return fits(ctx, least) == FITS_NEVER ? elastic->now : least;
+	while (least > elastic->now && fits(ctx, least) == FITS_NEVER)
+		least--;
+	return least > elastic->now && elastic->step[least].context > need->prompt ? least : elastic->now;
 }
 
 uint32_t elastic_step_to_load(const struct elastic *elastic, uint32_t least,

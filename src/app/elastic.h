@@ -48,13 +48,20 @@ void elastic_use(const struct elastic_step *step, struct estimate *estimate);
 /* The smallest step that holds so many tokens; the largest where none does. */
 uint32_t elastic_step_for(const struct elastic *elastic, int64_t tokens);
 
+/* What a request comes to: all its tokens, and those of its prompt, without which it cannot be served at all. */
+struct elastic_need {
+	int64_t tokens, prompt;
+};
+
 /*
- * The step for a request of so many `tokens`; `fits` tells of each whether there is room for it. What is
- * loaded and has to be started anew gets what the request needs, whoever has to go for it, or more, up to
- * ELASTIC_AHEAD times that, as far as that finds room without anybody's going. It stays as it is where not
- * even what is needed could ever be had.
+ * The step for a request; `fits` tells of each whether there is room for it, and as much again for the others.
+ * What is loaded and has to be started anew gets the largest, where room is plenty: so no conversation is
+ * interrupted twice. Else it gets what the request needs, whoever has to go for it, or more, up to ELASTIC_AHEAD
+ * times that, as far as that finds room without anybody's going. Where what is needed could never be had it is the
+ * largest that could, if that holds the prompt: its answer then ends where any engine's does, at the end of the context.
+ * Else it stays as it is.
  */
-uint32_t elastic_step_to_grow(const struct elastic *elastic, int64_t tokens,
+uint32_t elastic_step_to_grow(const struct elastic *elastic, const struct elastic_need *need,
                               enum fits (*fits)(void *ctx, uint32_t step), void *ctx);
 /*
  * What is yet to be loaded has nothing to be interrupted, and others beside it: it gets `least`, or what was

@@ -4,9 +4,9 @@
  * anew with a larger context when a request needs it. The arbiter decides when
  * there is room; what is chosen here is how large.
  *
- * A conversation is not to be interrupted at every turn: a growth looks a few times as
- * far as its request. But what it takes beyond what is needed is at most a half of
- * what is free: the rest is for the others.
+ * A conversation is not to be interrupted at every turn: a growth goes to the largest
+ * context, or looks a few times as far as its request. But what it takes beyond what is
+ * needed is at most a half of what is free: the rest is for the others.
  */
 #include "app/shell.h"
 #include "app/stored_learned.h"
@@ -169,17 +169,17 @@ static void resize(struct shell *shell, uint32_t model, uint32_t step, uint64_t 
 	shell_recall_learned(shell, model);
 }
 
-/* The context that the next load takes holds `tokens`, if any that can be had does. */
-static void make_room_for(struct shell *shell, uint32_t model, int64_t tokens, uint64_t request)
+/* The context that the next load takes holds what is needed, if any that can be had does. */
+static void make_room_for(struct shell *shell, uint32_t model, const struct elastic_need *need, uint64_t request)
 {
 	const struct elastic *elastic = &shell->catalogue.rows[model].elastic;
-	uint32_t least = elastic_step_for(elastic, tokens);
+	uint32_t least = elastic_step_for(elastic, need->tokens);
 	struct fitting fitting = { shell, model, least };
 	bool loaded = !id_is_none(arbiter_instance(shell->arbiter, model));
 
 	if (loaded && least <= elastic->now)
 		return;
-	uint32_t step = loaded ? elastic_step_to_grow(elastic, tokens, fits_step, &fitting)
+	uint32_t step = loaded ? elastic_step_to_grow(elastic, need, fits_step, &fitting)
 	                       : elastic_step_to_load(elastic, least, fits_step, &fitting);
 	if (step != elastic->now)
 		resize(shell, model, step, request);
@@ -209,8 +209,10 @@ bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_siz
 
 void shell_context_arrived(struct shell *shell, const struct request_spec *spec)
 {
+	const struct elastic_need need = { .tokens = spec->tokens };
+
 	if (spec->kind == REQUEST_INFER && shell->catalogue.rows[spec->model].elastic.count)
-		make_room_for(shell, spec->model, spec->tokens, spec->sequence);
+		make_room_for(shell, spec->model, &need, spec->sequence);
 }
 
 bool shell_context_is_elastic(void *ctx, uint32_t model)
@@ -224,12 +226,13 @@ bool shell_context_outgrown(void *ctx, const struct outgrown *request)
 {
 	struct shell *shell = ctx;
 	const struct elastic *elastic = &shell->catalogue.rows[request->model].elastic;
+	const struct elastic_need need = { request->prompt_tokens + request->reply_tokens, request->prompt_tokens };
 	struct model_view view;
 
 	if (!elastic->count || shell->phase != PHASE_SERVING ||
 	    elastic->step[elastic->count - 1].context <= request->prompt_tokens)
 		return false; /* no context holds it: none is started for it */
-	make_room_for(shell, request->model, request->prompt_tokens + request->reply_tokens, request->sequence);
+	make_room_for(shell, request->model, &need, request->sequence);
 	int64_t context = elastic->step[elastic->now].context;
 	bool same = arbiter_model(shell->arbiter, request->model, &view) &&
 	            id_equal(view.instance, request->instance) && (int64_t)view.context_tokens >= context;

@@ -1,12 +1,13 @@
 """A context that follows conversations by restart: it starts small, grows when a request needs it, and nothing is lost."""
 import json
 import re
+import subprocess
 import threading
 import time
 
 import pytest
 
-from harness import (Stream, ask, chat_body, content, decisions, engine_pids, fake, in_threads, models, real, wait_for,
+from harness import (PROGRAM, Stream, ask, chat_body, content, decisions, engine_pids, fake, in_threads, models, real, wait_for,
                      wait_state)
 from squeeze import Group, Grower
 from test_squeeze import V1
@@ -70,6 +71,39 @@ def test_a_growth_leaves_room_for_the_others(start):
     assert model(daemon)["context"] == 2048
 
 
+def test_where_room_is_plenty_a_conversation_is_interrupted_once(start):
+    daemon = start({"chat": elastic(most=32768, slots=1)})
+    talk, longest = [], 0
+    for turn in range(16):
+        talk.append(user(60))
+        said, longest, _ = say(daemon, talk)
+        talk.append({"role": "assistant", "content": said})
+    assert longest > 4096 and model(daemon)["context"] == 32768
+    assert model(daemon)["growths"] == len(grown(daemon)) == 1
+
+
+def shown_by_ps(daemon, column):
+    """The cell of the only row, in the columns that are aligned by their right ends."""
+    text = subprocess.run([PROGRAM, "ps", "--socket", daemon.socket], capture_output=True, text=True, check=True).stdout
+    head, row = text.splitlines()[:2]
+    return re.split(r" {2,}", row[: head.index(column) + len(column)])[-1].strip()
+
+
+def test_growths_and_what_they_took_are_seen(start):
+    daemon = start({"chat": elastic()})
+    say(daemon, [user(20)])
+    assert shown_by_ps(daemon, "GROWN") == "-"
+    say(daemon, [user(130)])
+    state = model(daemon)
+    assert state["growths"] == 1 and state["growths_ms"] > 0 and state["kv_growths"] == 0
+    assert re.fullmatch(r"1 in [\d.]+ m?s", shown_by_ps(daemon, "GROWN"))
+    metrics = dict(line.rsplit(" ", 1) for line in ask(daemon, "GET", "/metrics").text.splitlines() if line[0] != "#")
+    assert metrics['cotenant_model_growths_total{model="chat"}'] == "1"
+    took = float(metrics['cotenant_model_growth_seconds_total{model="chat"}'])
+    assert abs(took * 1000 - state["growths_ms"]) < 2
+    assert "it has grown 1 time, in " in ask(daemon, "GET", "/api/v1/why/chat").json["text"]
+
+
 def test_a_prompt_that_is_too_long_is_refused_as_the_engine_does(start):
     daemon = start({"chat": elastic()})
     say(daemon, [user(20)])
@@ -104,6 +138,23 @@ def test_memory_bounds_what_clients_are_told(start):
     body = chat_body("chat", 6, text="room " * 1200)
     error = ask(daemon, "POST", "/v1/chat/completions", body).json["error"]
     assert error["type"] == "exceed_context_size_error" and error["n_ctx"] == now
+
+
+@pytest.mark.parametrize("tokens", [4096, None, 100000])
+def test_a_prompt_that_fits_what_is_told_is_answered(start, tokens):
+    """With its answer it would need a context that memory forbids: it gets the largest, and its answer ends there."""
+    daemon = start({"chat": real("kv.gguf", context={"min": 512, "max": 8192}, kv="elastic", slots=1)}, limit_mib=900)
+    say(daemon, [user(20)])
+    now = model(daemon)["context_now"]
+    assert 512 < now < 8192
+    more = {} if tokens is None else {"max_tokens": tokens}
+    for prompt in (1500, now - 20):
+        body = {"model": "chat", "temperature": 0, "ignore_eos": True, "stop": [" "], **more,
+                "messages": [{"role": "user", "content": "<|im_start|>" * (prompt - 7)}]}
+        answer = ask(daemon, "POST", "/v1/chat/completions", body, timeout=240)
+        assert answer.status == 200, answer
+        assert answer.json["usage"]["prompt_tokens"] == prompt and answer.json["usage"]["total_tokens"] <= now
+    assert model(daemon)["context"] == now and len(grown(daemon)) == 1
 
 
 def test_bytes_alone_make_nothing_grow(start):
