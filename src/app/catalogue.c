@@ -363,6 +363,17 @@ static void choose_kv(const struct conf_model *model, const struct catalogue_gro
 	str_copy(row->not_lazy, sizeof(row->not_lazy), str_from(verdict.reason));
 }
 
+/* Which build of its engine it is, whose rules its estimate follows; 0 until it has told. */
+static int64_t ask_of_release(const struct conf_model *model, const struct catalogue_ground *ground,
+                              struct catalogue_row *row)
+{
+	if (model->engine != CONF_ENGINE_LLAMA_SERVER || ground->files_alone || !ground->lazy.folder)
+		return 0;
+	int64_t release = program_release(program_of(model), ground->lazy.folder, ground->lazy.known_only);
+	row->untried |= release < 0 && ground->lazy.known_only;
+	return release > 0 ? release : 0;
+}
+
 /* Whether a draft model needs a word of its own in this build, which only the build can tell. */
 static void ask_of_drafts(const struct conf_model *model, const struct catalogue_ground *ground,
                           struct catalogue_row *row)
@@ -523,6 +534,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	if (code == 0 && model->file && is_known) {
 		choose_kv(model, ground, row);
 		ask_of_drafts(model, ground, row);
+		sizing.choice.release = ask_of_release(model, ground, row);
 		sizing.choice.lazy = row->lazy;
 		code = estimate_fitting(&sizing, &row->estimate, &err);
 	}

@@ -206,6 +206,7 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->gpu_layers = device_layers(model, choice);
 	out->device_there = choice->has_devices && !is_kept_off(model);
 	out->lazy_kv = choice->lazy;
+	out->build = choice->release;
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
 	out->launched = model->engine == CONF_ENGINE_LLAMA_SERVER;

@@ -109,8 +109,11 @@ static bool may_be_asked(const char *path)
 	return elf && preload_suits(path, &err) == 0;
 }
 
-/* What it writes to stdout until it ends; false where it fails or takes too long. In a group of its own, all of which ends. */
-static bool listen_to(char *const argv[], char *const env[], int patience_ms, struct buf *out)
+/*
+ * What it writes to stdout, and to stderr if `errors`, until it ends; false where it fails or takes too long. In a
+ * group of its own, all of which ends.
+ */
+static bool listen_to(char *const argv[], char *const env[], int patience_ms, bool errors, struct buf *out)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attributes;
@@ -122,7 +125,10 @@ static bool listen_to(char *const argv[], char *const env[], int patience_ms, st
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&files, ends[1], 1);
-	posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+	if (errors)
+		posix_spawn_file_actions_adddup2(&files, ends[1], 2);
+	else
+		posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
 	bool started = posix_spawn(&pid, argv[0], &files, &attributes, argv, env) == 0;
@@ -150,7 +156,7 @@ static bool ask_loader(const char *path, struct buf *out)
 	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", searched ? searched : "");
 	char *argv[] = { (char *)path, NULL };
 	char *env[] = { trace, locale, searched ? libraries : NULL, NULL };
-	bool told = may_be_asked(path) && listen_to(argv, env, PATIENCE_MS, &listing);
+	bool told = may_be_asked(path) && listen_to(argv, env, PATIENCE_MS, false, &listing);
 	if (told)
 		take_paths(buf_str(&listing), out);
 	buf_release(&listing);
@@ -223,26 +229,78 @@ uint64_t program_build(const char *program, const char *folder)
 	return build;
 }
 
-enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only)
+/* "version: 4404 (0827b2c1)", or of 2026 "version: 0.7.0 (build 11669, commit 0827b2c1)". 0: no number in it. */
+static void make_release(struct str answer, const char *name, struct buf *out)
+{
+	static const char *const before[] = { "(build ", "version: " };
+	uint64_t release = 0;
+
+	(void)name;
+	for (size_t i = 0; i < sizeof(before) / sizeof(*before) && release == 0; i++) {
+		const char *at = memmem(answer.data, answer.length, before[i], strlen(before[i]));
+		size_t digits = 0;
+		if (!at)
+			continue;
+		at += strlen(before[i]);
+		size_t left = answer.length - (size_t)(at - answer.data);
+		while (digits < left && at[digits] >= '0' && at[digits] <= '9')
+			digits++;
+		bool whole = digits == left || at[digits] != '.'; /* else a version of another kind */
+		if (!whole || !str_to_u64((struct str){ at, digits }, &release))
+			release = 0;
+	}
+	buf_printf(out, "%llu", (unsigned long long)release);
+}
+
+/*
+ * What was made of the answer of this build to `flag`, as it is kept under that name; where it is not and may be asked,
+ * `make` makes it of the answer. False: never asked, or it does not answer.
+ */
+static bool kept_answer(const char *program, const char *folder, const char *flag, const char *name, bool known_only,
+                        void (*make)(struct str answer, const char *name, struct buf *out), struct buf *out)
 {
 	struct buf path = BUF_INIT, told = BUF_INIT;
-	char file[PATH_BYTES], flag[] = "--help";
-	enum help says = HELP_UNKNOWN;
+	char file[PATH_BYTES];
 
 	if (!program_find(program, file, sizeof(file)))
-		return HELP_UNKNOWN;
-	char *argv[] = { file, flag, NULL };
-	buf_printf(&path, "%s/help-%016llx-%s", folder, (unsigned long long)program_build(program, folder), word);
-	bool known = recall(buf_cstr(&path), &told);
-	if (known) {
-		says = str_equal(buf_str(&told), STR("named")) ? HELP_NAMES : HELP_DOES_NOT;
-	} else if (!known_only && listen_to(argv, environ, HELP_PATIENCE_MS, &told)) {
-		struct str text = buf_str(&told);
-		bool named = text.length > 0 && memmem(text.data, text.length, word, strlen(word));
-		says = named ? HELP_NAMES : HELP_DOES_NOT;
-		remember(buf_cstr(&path), named ? STR("named") : STR("not named"));
+		return false;
+	char *argv[] = { file, (char *)flag, NULL };
+	buf_printf(&path, "%s/%s-%016llx-%s", folder, flag + 2, (unsigned long long)program_build(program, folder), name);
+	bool known = recall(buf_cstr(&path), out);
+	if (!known && !known_only && listen_to(argv, environ, HELP_PATIENCE_MS, make == make_release, &told)) {
+		make(buf_str(&told), name, out);
+		remember(buf_cstr(&path), buf_str(out));
+		known = true;
 	}
 	buf_release(&path);
 	buf_release(&told);
-	return says;
+	return known;
+}
+
+static void make_named(struct str answer, const char *word, struct buf *out)
+{
+	bool named = answer.length > 0 && memmem(answer.data, answer.length, word, strlen(word));
+
+	buf_append_str(out, named ? STR("named") : STR("not named"));
+}
+
+enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only)
+{
+	struct buf told = BUF_INIT;
+	bool known = kept_answer(program, folder, "--help", word, known_only, make_named, &told);
+	bool named = str_equal(buf_str(&told), STR("named"));
+
+	buf_release(&told);
+	return !known ? HELP_UNKNOWN : named ? HELP_NAMES : HELP_DOES_NOT;
+}
+
+int64_t program_release(const char *program, const char *folder, bool known_only)
+{
+	struct buf told = BUF_INIT;
+	uint64_t release = 0;
+	bool known = kept_answer(program, folder, "--version", "release", known_only, make_release, &told) &&
+	             str_to_u64(buf_str(&told), &release) && release <= INT32_MAX;
+
+	buf_release(&told);
+	return known ? (int64_t)release : -1;
 }

@@ -34,6 +34,13 @@ uint64_t program_build(const char *program, const char *folder);
 enum help { HELP_UNKNOWN, HELP_NAMES, HELP_DOES_NOT };
 enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only);
 
+/*
+ * The number of this build of llama.cpp, as its --version tells it: what it reserves depends on it (estimate/era.h).
+ * Asked once for each build, and kept in `folder`. 0 where it tells none; -1 where it was never asked and `known_only`,
+ * or does not answer. Blocks, for seconds at most.
+ */
+int64_t program_release(const char *program, const char *folder, bool known_only);
+
 /* Device, inode, size and time of change, added to `out`; "gone" where it is not there. */
 void program_identity(const char *path, struct buf *out);
 

@@ -12,6 +12,8 @@
 struct sizes {
 	int64_t stream;   /* one activation vector a token, f32 */
 	int64_t inputs;   /* masks and the indices of cells, where the graph runs */
+	int64_t late;     /* ... of them, what is left when a layer comes to its feed-forward */
+	int64_t given;    /* ... as they are handed to the graph */
 	int64_t indices;
 	int64_t heads;    /* queries of a batch */
 	int64_t scores;   /* attention scores without flash attention */
@@ -45,7 +47,10 @@ static struct sizes sizes_of(const struct model_facts *facts, const struct cells
 	bool cached = caches(facts);
 	bool encoder = facts_trait(facts, FAMILY_NO_CACHE);
 	int64_t seen = encoder ? tokens : cached ? cells->full : 0;
-	int64_t mask = times(bounded_sum(seen, cached ? cells->window : 0), tokens, cells->flash ? 2 : 4);
+	int64_t mask = times(bounded_sum(seen, cached ? cells->window : 0), tokens,
+	                     cells->flash && cells->half_mask ? 2 : 4);
+	/* A mask that came as f32 is there as f16 too, and is freed when that is made. */
+	bool cast = cells->flash && !cells->half_mask;
 	int64_t index = 0;
 
 	if (cached) {
@@ -57,7 +62,9 @@ static struct sizes sizes_of(const struct model_facts *facts, const struct cells
 	}
 	return (struct sizes){
 		.stream = times(4, tokens, facts->embedding_length),
-		.inputs = bounded_sum(mask, index),
+		.inputs = bounded_sum(cast ? bounded_sum(mask, mask / 2) : mask, index),
+		.late = bounded_sum(cast ? mask / 2 : mask, index),
+		.given = bounded_sum(mask, index),
 		.indices = index,
 		.heads = bounded_product(times(4, tokens, facts->heads_most), facts->key_length),
 		.scores = cells->flash ? 0 : bounded_product(times(4, seen, tokens), facts->heads_most),
@@ -92,7 +99,7 @@ static int64_t phase_feed_forward(const struct model_facts *facts, const struct 
 	int64_t wide = times(4, cells->tokens, facts->ff_most);
 	/* An encoder normalises after its layer, so what went in is still there. */
 	int64_t streams = facts_trait(facts, FAMILY_ENCODER) && !gated ? 4 : 3;
-	int64_t sum = bounded_sum(s->inputs, bounded_product(gated ? 3 : 1, wide));
+	int64_t sum = bounded_sum(s->late, bounded_product(gated ? 3 : 1, wide));
 	return bounded_sum(sum, streams * s->stream);
 }
 
@@ -106,11 +113,11 @@ static int64_t phase_experts(const struct model_facts *facts, const struct cells
 	int64_t results = bounded_product(used, s->stream);
 	int64_t rest = results > bounded_product(2, wide) ? bounded_sum(results, 4 * s->stream)
 	                                                  : 3 * s->stream;
-	int64_t routed = bounded_sum(bounded_sum(s->inputs, bounded_product(3, wide)), rest);
+	int64_t routed = bounded_sum(bounded_sum(s->late, bounded_product(3, wide)), rest);
 	if (facts->expert_shared_ff <= 0)
 		return routed;
 	int64_t shared = times(12, cells->tokens, facts->expert_shared_ff);
-	return larger(routed, bounded_sum(bounded_sum(s->inputs, shared), 4 * s->stream));
+	return larger(routed, bounded_sum(bounded_sum(s->late, shared), 4 * s->stream));
 }
 
 static int64_t phase_state(const struct model_facts *facts, const struct cells *cells)
@@ -151,6 +158,19 @@ static int64_t phase_state_on_host(const struct model_facts *facts, const struct
 	return bounded_sum(most, s->inputs);
 }
 
+/*
+ * Lightning attention of MiniMax-01: what a token sees of each other one of its batch fades with the distance, by head.
+ * The table of that as it is given, as it is taken, turned, and the scores are alive at once.
+ */
+static int64_t phase_linear(const struct model_facts *facts, const struct cells *cells, const struct sizes *s)
+{
+	if (!facts_trait(facts, FAMILY_STATE_LINEAR))
+		return 0;
+	int64_t table = bounded_product(times(4, cells->tokens, cells->tokens), facts->heads_most);
+	int64_t sum = bounded_sum(bounded_product(4, table), bounded_product(6, s->heads));
+	return bounded_sum(bounded_sum(s->inputs, sum), 3 * s->stream);
+}
+
 static int64_t phase_output(const struct model_facts *facts, const struct cells *cells)
 {
 	if (facts_trait(facts, FAMILY_ENCODER))
@@ -165,6 +185,7 @@ static int64_t phases(const struct model_facts *facts, const struct cells *cells
 	int64_t most = phase_attention(facts, cells, s);
 	most = larger(most, phase_feed_forward(facts, cells, s));
 	most = larger(most, phase_experts(facts, cells, s));
+	most = larger(most, phase_linear(facts, cells, s));
 	return larger(most, phase_state(facts, cells));
 }
 
@@ -235,24 +256,25 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 		int64_t rows = times(4, cells->tokens, kv_row_width(facts));
 		/* What goes into a cache on the host comes from the device. */
 		bool writes = placement->stages && lies_on_host(params, placement, 0);
-		int64_t most = writes ? larger(2 * s.stream, bounded_sum(rows, s.stream)) : 2 * s.stream;
+		int64_t streams = (cells->two_inputs ? 2 : 1) * s.stream;
+		int64_t most = writes ? larger(streams, bounded_sum(rows, s.stream)) : streams;
 		if (writes) /* a state on the host is changed there */
 			most = larger(most, phase_state(facts, cells));
-		return bounded_sum(bounded_sum(s.inputs, numbers), most);
+		return bounded_sum(bounded_sum(s.given, numbers), most);
 	}
 	int64_t most = larger(phases(facts, cells, &s), phase_output(facts, cells));
 	most = larger(most, phase_state_on_host(facts, cells, &s));
 	/* What the logits and embeddings come of is alive with them: six streams, by accident of the placing five. */
 	if (cells->tells_all)
 		most = larger(most, bounded_sum(bounded_sum(phase_output(facts, cells), s.inputs), 3 * s.stream));
-	return bounded_sum(most, 2 * s.stream);
+	return bounded_sum(most, (cells->two_inputs ? 2 : 1) * s.stream);
 }
 
 int64_t compute_context_bytes(const struct model_facts *facts, const struct cells *cells)
 {
 	struct sizes s = sizes_of(facts, cells);
 
-	return facts->sizes_known ? bounded_sum(s.inputs - s.indices, s.scores) : 0;
+	return facts->sizes_known ? bounded_sum(s.given - s.indices, s.scores) : 0;
 }
 
 /* ggml_graph_plan()'s work_size: the widest input of a batch, 34 bytes for 32 numbers. */

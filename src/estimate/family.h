@@ -31,6 +31,7 @@ enum family_trait {
 	FAMILY_ENCODER = 1 << 17,      /* answers with embeddings, has no logits */
 	FAMILY_INDEX_LATE = 1 << 19,   /* sparse attention begins behind the dense layers */
 	FAMILY_TIED = 1 << 18,         /* no output matrix of its own, whatever the file holds */
+	FAMILY_COMPRESSED = 1 << 20,   /* each layer a window of keys alone, and of some every 4th or 128th token beside it */
 };
 
 enum { PATTERN_OF_FILE = -1 };
@@ -42,6 +43,7 @@ struct family {
 	                   /* PATTERN_OF_FILE = only where the file has a pattern */
 	int32_t window;    /* where the file names none; 0 = then the window is not used */
 	int32_t own_cache; /* layers with a cache of their own; the rest reuse; 0 = all */
+	int32_t interval;  /* FAMILY_INTERVAL: one full layer in this many, where the file does not say; 0 = 4 */
 };
 
 /* The row of `name`; NULL = unknown to us. */

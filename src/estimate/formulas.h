@@ -8,7 +8,8 @@
  * formulas - what the engine reserves for a model, part by part.
  *
  * All follow llama.cpp of 2026 (builds from b9952 on: separate sliding-window
- * caches, half-precision masks, one row of logits a sequence, no V for MLA).
+ * caches, half-precision masks, one row of logits a sequence, no V for MLA);
+ * what older builds did otherwise stands in era.h.
  * Inputs are resolved facts; results are saturated sums (bounded.h).
  */
 
@@ -25,6 +26,9 @@ struct cells {
 	bool tells_all;   /* each token is an output: an embedding of its own, with its logits */
 	int64_t states;   /* copies of the recurrent state: each sequence's, and its snapshots */
 	bool flash;
+	bool latent_alone; /* MLA keeps no V, masks are half as wide, two inputs are reserved: not so in older builds */
+	bool half_mask;
+	bool two_inputs;
 };
 
 void cells_of(const struct model_facts *facts, const struct estimate_params *params,

@@ -19,11 +19,12 @@ struct wanted {
 	int64_t most;
 	bool global;
 	bool layers;
+	bool worded;     /* some files tell it in words, which are passed over */
 };
 
-#define SCALAR(key, field, most) { key, offsetof(struct model_facts, field), most, false, false }
-#define GLOBAL(key, field, most) { key, offsetof(struct model_facts, field), most, true, false }
-#define LAYERS(key, field, most) { key, offsetof(struct model_facts, field), most, false, true }
+#define SCALAR(key, field, most) { key, offsetof(struct model_facts, field), most, false, false, false }
+#define GLOBAL(key, field, most) { key, offsetof(struct model_facts, field), most, true, false, false }
+#define LAYERS(key, field, most) { key, offsetof(struct model_facts, field), most, false, true, false }
 
 static const struct wanted wanted[] = {
 	GLOBAL("general.file_type", file_type, 1 << 20),
@@ -36,7 +37,6 @@ static const struct wanted wanted[] = {
 	SCALAR("vocab_size", vocab_size, 1 << 26),
 	SCALAR("expert_count", expert_count, 4096),
 	SCALAR("expert_used_count", expert_used, 4096),
-	SCALAR("expert_feed_forward_length", expert_ff, 1 << 22),
 	SCALAR("expert_shared_feed_forward_length", expert_shared_ff, 1 << 22),
 	SCALAR("expert_shared_count", expert_shared, 4096),
 	SCALAR("leading_dense_block_count", leading_dense, LAYERS_MOST),
@@ -73,7 +73,10 @@ static const struct wanted wanted[] = {
 	LAYERS("attention.head_count", heads, 1 << 16),
 	LAYERS("attention.head_count_kv", kv_heads, 1 << 16),
 	LAYERS("feed_forward_length", feed_forward, 1 << 24),
+	LAYERS("expert_feed_forward_length", expert_widths, 1 << 22),
 	LAYERS("attention.sliding_window_pattern", window_pattern, LAYERS_MOST),
+	LAYERS("attention.compress_ratios", compress_ratios, 1 << 16),
+	{ "attention.indexer.types", offsetof(struct model_facts, indexer_full), 1, false, true, true },
 	LAYERS("attention.recurrent_layers", recurrent_layers, 1),
 };
 
@@ -112,6 +115,8 @@ static int take_layers(struct layer_values *out, const struct wanted *want,
 	enum gguf_kind kind = entry->kind == GGUF_ARRAY ? entry->element_kind : entry->kind;
 	uint32_t count = entry->kind == GGUF_ARRAY ? entry->elements_kept : 1;
 
+	if (kind == GGUF_TEXT && want->worded)
+		return 0;
 	if (kind != GGUF_INTEGER && kind != GGUF_BOOL)
 		return err_set(err, -EBADMSG, "malformed: '%.*s' holds no whole numbers",
 		               STR_ARG(entry->key));
@@ -401,6 +406,8 @@ static int resolve_feed_forward(struct model_facts *facts, struct err *err)
 		return rc;
 	for (uint32_t i = 0; i < facts->layers; i++)
 		facts->ff_most = larger(facts->ff_most, facts->feed_forward.value[i]);
+	for (uint32_t i = 0; i < facts->expert_widths.count; i++)
+		facts->expert_ff = larger(facts->expert_ff, facts->expert_widths.value[i]);
 	bool experts = facts->expert_count > 0;
 	if (experts && facts->expert_used > facts->expert_count)
 		return err_set(err, -EBADMSG, "malformed: %" PRId64 " experts are used of %" PRId64,
@@ -420,7 +427,8 @@ static int resolve_window(struct model_facts *facts, struct err *err)
 {
 	const struct family *family = facts->family;
 	bool by_file = family->pattern == PATTERN_OF_FILE && !facts->window_pattern.given;
-	if (family->pattern == 0 || by_file || facts_trait(facts, FAMILY_FULL_WINDOW)) {
+	bool none = family->pattern == 0 && !facts_trait(facts, FAMILY_COMPRESSED); /* there each layer has one */
+	if (none || by_file || facts_trait(facts, FAMILY_FULL_WINDOW)) {
 		facts->window_untold = facts->family_known ? 0 : facts->window;
 		facts->window = 0;
 		return 0;
@@ -466,7 +474,8 @@ static bool is_recurrent(const struct model_facts *facts, uint32_t layer)
 		return false;
 	if (facts->recurrent_layers.array)
 		return facts->recurrent_layers.value[layer] != 0;
-	int64_t interval = facts->full_interval > 0 ? facts->full_interval : 4;
+	int64_t usual = facts->family->interval > 0 ? facts->family->interval : 4;
+	int64_t interval = facts->full_interval > 0 ? facts->full_interval : usual;
 	return (layer + 1) % interval != 0;
 }
 

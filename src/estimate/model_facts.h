@@ -83,7 +83,6 @@ struct model_facts {
 	int64_t token_count;    /* elements of tokenizer.ggml.tokens */
 	int64_t expert_count;
 	int64_t expert_used;
-	int64_t expert_ff;
 	int64_t expert_shared_ff;
 	int64_t expert_shared;
 	int64_t leading_dense;
@@ -122,6 +121,9 @@ struct model_facts {
 	struct layer_values feed_forward;
 	struct layer_values window_pattern;
 	struct layer_values recurrent_layers;
+	struct layer_values expert_widths;
+	struct layer_values compress_ratios; /* may go on behind the layers that are counted */
+	struct layer_values indexer_full;    /* of sparse attention, the layers that keep keys to look through */
 	struct tensor_sums tensors;
 	int64_t tensor_count;
 	int64_t files;          /* walked */
@@ -135,6 +137,7 @@ struct model_facts {
 	uint32_t cached_layers;      /* from the front: layers that may own a cache */
 	int64_t vocab;
 	int64_t ff_most;             /* widest feed-forward of a dense layer */
+	int64_t expert_ff;           /* of an expert, the widest where layers differ; 0 = there are none */
 	int64_t heads_most;
 	bool windowed[LAYERS_MOST];
 	bool recurrent[LAYERS_MOST];

@@ -79,6 +79,36 @@ static void a_flag_is_known_from_its_help(void **state)
 	assert_int_equal(program_help_names(path, folder, "draft-simple", true), HELP_UNKNOWN);
 }
 
+/* Old ones tell it on stderr; a version of another kind is no build. */
+static void a_release_is_known_from_its_version(void **state)
+{
+	static const struct {
+		const char *says;
+		int64_t release;
+	} cases[] = {
+		{ "version: 0.7.0 (build 11669, commit Debian)", 11669 },
+		{ "version: 4404 (0827b2c1)\nbuilt with cc", 4404 },
+		{ "version: 1.8.2", 0 },
+		{ "(build 99999999999999999999)", 0 },
+		{ "version: ", 0 },
+		{ "", 0 },
+	};
+	char path[100], script[200];
+	(void)state;
+
+	snprintf(path, sizeof(path), "%s/versioned", folder);
+	assert_int_equal(program_release(path, folder, false), -1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(script, sizeof(script), "#!/bin/sh\n[ \"$1\" = --version ] && printf '%s\\n' >&%d\n", cases[i].says,
+		         1 + (int)(i % 2));
+		write_program(path, script);
+		touch(path, (struct timespec){ .tv_sec = 1000 + (time_t)i });
+		assert_int_equal(program_release(path, folder, true), -1);
+		assert_int_equal(program_release(path, folder, false), cases[i].release);
+		assert_int_equal(program_release(path, folder, true), cases[i].release);
+	}
+}
+
 /* An upgrade of the library alone, the program untouched. */
 static void a_new_library_is_a_new_build(void **state)
 {
@@ -119,6 +149,7 @@ int main(void)
 		cmocka_unit_test(a_name_is_sought_in_path),
 		cmocka_unit_test(a_script_stands_for_itself),
 		cmocka_unit_test(a_flag_is_known_from_its_help),
+		cmocka_unit_test(a_release_is_known_from_its_version),
 		cmocka_unit_test(a_new_library_is_a_new_build),
 		cmocka_unit_test(another_place_for_libraries_is_another_build),
 	};

@@ -170,11 +170,91 @@ static void caches_are_those_of_logs(void **state)
 	assert_int_equal(rows, 32);
 }
 
+static double figure(const char *text)
+{
+	return text[0] == '-' ? -1 : strtod(text, NULL);
+}
+
+static void says(const char *what, int64_t bytes, const char *logged, const char *line)
+{
+	double rounding = strchr(logged, '.') ? 0.0151 : 0.51;
+
+	if (figure(logged) >= 0 && fabs((double)bytes / MIB - figure(logged)) > rounding)
+		fail_msg("%s %.2f: %s", what, (double)bytes / MIB, line);
+}
+
+/* Logits of a whole batch, masks of f32, one input: what logs of such builds show. */
+static void older_builds_have_their_rules(void **state)
+{
+	char path[512], line[512], kv[16], caches[16], compute[16], host[16], key[40];
+	int flash, rows = 0;
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/estimator/eras.tsv", data_folder());
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof line, file)) {
+		struct estimate_params p;
+		struct estimate out;
+		struct err err = { 0 };
+		estimate_defaults(&p);
+		int count = sscanf(line, "%39s %ld %d %15s %ld %15s %15s %15s", key, &p.context, &flash, kv, &p.build,
+		                   caches, compute, host);
+		if (line[0] == '#' || count != 8)
+			continue;
+		p.flash = flash ? FLASH_ON : FLASH_OFF;
+		p.kv_k = p.kv_v = kv_named(kv);
+		p.slots = 1;
+		p.gpu_layers = -1;
+		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
+		if (estimate_file(path, &p, &out, &err) < 0)
+			fail_msg("%s", err.text);
+		says("KV", out.device.kv_bytes, caches, line);
+		says("compute", out.device.compute_bytes, compute, line);
+		says("host", out.host.compute_bytes, host, line);
+		rows++;
+	}
+	fclose(file);
+	assert_int_equal(rows, 6);
+}
+
+static struct footprint device_of(const char *key, int64_t build)
+{
+	char path[512];
+	struct estimate_params p;
+	struct estimate out;
+	struct err err = { 0 };
+
+	estimate_defaults(&p);
+	p.context = 32768;
+	p.slots = 1;
+	p.gpu_layers = -1;
+	p.build = build;
+	snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
+	if (estimate_file(path, &p, &out, &err) < 0)
+		fail_msg("%s", err.text);
+	return out.device;
+}
+
+/* Windows of one layer in six alone, and beside the latent of 576 its 512 again as V: no log shows these. */
+static void each_rule_begins_with_its_build(void **state)
+{
+	(void)state;
+	assert_true(device_of("gemma3-12b", 5428).kv_bytes > 4 * device_of("gemma3-12b", 5429).kv_bytes);
+	int64_t latent = device_of("dsv3", 7832).kv_bytes;
+	assert_int_equal(latent, 2196 * (int64_t)MIB);
+	assert_int_equal(device_of("dsv3", 7831).kv_bytes, latent + latent / 576 * 512);
+	assert_true(device_of("llama3-8b", 9459).compute_bytes > device_of("llama3-8b", 9460).compute_bytes);
+	assert_int_equal(device_of("llama3-8b", 9460).compute_bytes, device_of("llama3-8b", 0).compute_bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formulas_meet_the_allocator),
 		cmocka_unit_test(caches_are_those_of_logs),
+		cmocka_unit_test(older_builds_have_their_rules),
+		cmocka_unit_test(each_rule_begins_with_its_build),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
