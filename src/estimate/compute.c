@@ -61,7 +61,7 @@ static struct sizes sizes_of(const struct model_facts *facts, const struct cells
 			index = bounded_product(index, 2);
 	}
 	return (struct sizes){
-		.stream = times(4, tokens, facts->embedding_length),
+		.stream = bounded_product(times(4, tokens, facts->embedding_length), larger(facts->hyper_connections, 1)),
 		.inputs = bounded_sum(cast ? bounded_sum(mask, mask / 2) : mask, index),
 		.late = bounded_sum(cast ? mask / 2 : mask, index),
 		.given = bounded_sum(mask, index),
@@ -160,15 +160,15 @@ static int64_t phase_state_on_host(const struct model_facts *facts, const struct
 
 /*
  * Lightning attention of MiniMax-01: what a token sees of each other one of its batch fades with the distance, by head.
- * The table of that as it is given, as it is taken, turned, and the scores are alive at once.
+ * The table of that as it is given, as it is taken, and the scores are alive at once. Measured, to 0.1 %.
  */
 static int64_t phase_linear(const struct model_facts *facts, const struct cells *cells, const struct sizes *s)
 {
 	if (!facts_trait(facts, FAMILY_STATE_LINEAR))
 		return 0;
 	int64_t table = bounded_product(times(4, cells->tokens, cells->tokens), facts->heads_most);
-	int64_t sum = bounded_sum(bounded_product(4, table), bounded_product(6, s->heads));
-	return bounded_sum(bounded_sum(s->inputs, sum), 3 * s->stream);
+	int64_t sum = bounded_sum(bounded_product(3, table), bounded_product(6, s->heads));
+	return bounded_sum(bounded_sum(s->inputs, sum), s->stream);
 }
 
 static int64_t phase_output(const struct model_facts *facts, const struct cells *cells)

@@ -64,6 +64,7 @@ static const struct wanted wanted[] = {
 	SCALAR("shortconv.l_cache", short_conv, 1 << 16),
 	SCALAR("kda.head_dim", kda_head_dim, 1 << 16),
 	SCALAR("attention.indexer.key_length", indexer_length, 1 << 16),
+	SCALAR("hyper_connection.count", hyper_connections, 64),
 	SCALAR("attention.causal", causal, 1),
 	SCALAR("vision.image_size", image_size, 1 << 16),
 	SCALAR("vision.patch_size", patch_size, 1 << 16),

@@ -110,6 +110,7 @@ struct model_facts {
 	int64_t short_conv;
 	int64_t kda_head_dim;
 	int64_t indexer_length; /* sparse attention: keys that are looked through first */
+	int64_t hyper_connections; /* streams from layer to layer, where there is more than one */
 	int64_t image_size;     /* of a projector, and what follows of its encoder */
 	int64_t patch_size;
 	int64_t vision_embedding;

@@ -167,7 +167,7 @@ static void caches_are_those_of_logs(void **state)
 		rows++;
 	}
 	fclose(file);
-	assert_int_equal(rows, 32);
+	assert_int_equal(rows, 36);
 }
 
 static double figure(const char *text)
