@@ -89,6 +89,12 @@ static void take_slots(const char *value, struct estimate_params *out)
 	out->unified_kv = true;
 }
 
+static void take_override(const char *value, struct estimate_params *out)
+{
+	if (out->override_count < OVERRIDE_TEXTS_MOST)
+		out->overrides[out->override_count++] = value;
+}
+
 enum { DRAFTED_OWN = 3 }; /* --spec-draft-n-max of its own */
 
 /* An argument with a value; what does not change memory is passed over. */
@@ -122,8 +128,10 @@ static void take_pair(const char *arg, const char *value, struct estimate_params
 		take_layers(value, &out->gpu_layers);
 	else if (is_flag(arg, "-dev", "--device") && strcmp(value, "none") == 0)
 		out->device_there = false;
-	else if (is_flag(arg, "-ot", "--override-tensor") && strstr(value, "exps=CPU"))
-		out->cpu_experts = -1;
+	else if (is_flag(arg, "-ot", "--override-tensor"))
+		take_override(value, out);
+	else if (strcmp(arg, "--image-max-tokens") == 0)
+		take_number(value, &out->image_tokens);
 	else if (is_flag(arg, "-ctxcp", "--ctx-checkpoints") || strcmp(arg, "--swa-checkpoints") == 0)
 		take_number(value, &out->checkpoints);
 	else if (strcmp(arg, "--spec-draft-n-max") == 0)
@@ -154,6 +162,8 @@ static void take_switch(const char *arg, struct estimate_params *out)
 		out->cpu_experts = -1;
 	else if (is_flag(arg, "-nkvo", "--no-kv-offload"))
 		out->kv_on_host = true;
+	else if (strcmp(arg, "--no-mmproj-offload") == 0)
+		out->projector_on_host = true;
 	else if (is_flag(arg, "--embedding", "--embeddings"))
 		out->embeddings = true;
 	else if (is_flag(arg, "--rerank", "--reranking"))
@@ -185,6 +195,83 @@ static int64_t device_layers(const struct conf_model *model, const struct launch
 	return choice->has_devices && !(model->device && strcmp(model->device, "cpu") == 0) ? -1 : 0;
 }
 
+/*
+ * What an engine's environment says in a flag's place (arg.cpp of llama.cpp), of those that the adapter does not
+ * always give: a flag goes before it.
+ */
+static const struct {
+	const char *name, *flag;
+	const char *off; /* of a switch: its other; both take "1" and "0" */
+} environment[] = {
+	{ "LLAMA_ARG_BATCH", "-b", NULL },
+	{ "LLAMA_ARG_UBATCH", "-ub", NULL },
+	{ "LLAMA_ARG_FLASH_ATTN", "-fa", NULL },
+	{ "LLAMA_ARG_CACHE_TYPE_K", "-ctk", NULL },
+	{ "LLAMA_ARG_CACHE_TYPE_V", "-ctv", NULL },
+	{ "LLAMA_ARG_N_CPU_MOE", "-ncmoe", NULL },
+	{ "LLAMA_ARG_OVERRIDE_TENSOR", "-ot", NULL },
+	{ "LLAMA_ARG_POOLING", "--pooling", NULL },
+	{ "LLAMA_ARG_IMAGE_MAX_TOKENS", "--image-max-tokens", NULL },
+	{ "LLAMA_ARG_SPEC_DRAFT_N_MAX", "--spec-draft-n-max", NULL },
+	{ "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K", "-ctkd", NULL },
+	{ "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V", "-ctvd", NULL },
+	{ "LLAMA_ARG_SPEC_DRAFT_N_UBATCH", "--spec-draft-n-ubatch", NULL },
+	{ "LLAMA_ARG_SPEC_TYPE", "--spec-type", NULL },
+	{ "LLAMA_ARG_CPU_MOE", "-cmoe", "" },
+	{ "LLAMA_ARG_SWA_FULL", "--swa-full", "" },
+	{ "LLAMA_ARG_EMBEDDINGS", "--embeddings", "" },
+	{ "LLAMA_ARG_RERANKING", "--reranking", "" },
+	{ "LLAMA_ARG_REPACK", "--repack", "-nr" },
+	{ "LLAMA_ARG_KV_UNIFIED", "-kvu", "-no-kvu" },
+	{ "LLAMA_ARG_KV_OFFLOAD", "--kv-offload", "-nkvo" },
+	{ "LLAMA_ARG_MMPROJ_OFFLOAD", "--mmproj-offload", "--no-mmproj-offload" },
+};
+
+static bool is_one_of(const char *value, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(value, *words) == 0)
+			return true;
+	return false;
+}
+
+static void take_environment(const struct conf_model *model, struct estimate_params *out)
+{
+	static const char *const yes[] = { "on", "enabled", "true", "1", NULL };
+	static const char *const no[] = { "off", "disabled", "false", "0", NULL };
+
+	for (size_t i = 0; i < model->env.count; i++) {
+		for (size_t e = 0; e < sizeof(environment) / sizeof(*environment); e++) {
+			const char *value = model->env.items[i].value;
+			if (strcmp(model->env.items[i].name, environment[e].name) != 0)
+				continue;
+			if (!environment[e].off)
+				take_pair(environment[e].flag, value, out);
+			else if (is_one_of(value, yes))
+				take_switch(environment[e].flag, out);
+			else if (is_one_of(value, no))
+				take_switch(environment[e].off, out);
+		}
+	}
+}
+
+/* whisper-server's own. */
+static void take_hearing(const struct conf_model *model, struct estimate_params *out)
+{
+	int64_t best = 0, beam = 0;
+
+	for (size_t i = 0; i + 1 < model->args.count; i++) {
+		const char *arg = model->args.items[i], *value = model->args.items[i + 1];
+		if (is_flag(arg, "-bo", "--best-of"))
+			take_number(value, &best);
+		else if (is_flag(arg, "-bs", "--beam-size"))
+			take_number(value, &beam);
+		else if (is_flag(arg, "-p", "--processors"))
+			take_number(value, &out->processors);
+	}
+	out->decoders = best > beam ? best : beam;
+}
+
 /* The engine ignores -ngl where it has no device to put layers on. */
 static void take_arguments(const struct conf_model *model, struct estimate_params *out)
 {
@@ -210,6 +297,7 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
 	out->launched = model->engine == CONF_ENGINE_LLAMA_SERVER;
+	take_environment(model, out);
 	if (model->experts_resident_bytes > 0) {
 		out->experts_resident_bytes = model->experts_resident_bytes;
 		out->cpu_experts = -1;
@@ -251,6 +339,23 @@ static int add_companion(const char *path, enum companion kind, const struct est
 	return path ? estimate_companion(path, kind, params, out, err) : 0;
 }
 
+/* "FILE,FILE", or with what each is weighted by, "FILE:0.5,FILE:1". */
+static int add_adapters(const char *list, const struct estimate_params *params, struct estimate *out, struct err *err)
+{
+	char path[4096];
+	int code = 0;
+
+	for (struct str rest = str_from(list); rest.length && code == 0;) {
+		struct str one = str_cut(rest, ',', &rest);
+		const char *colon = one.length ? memrchr(one.data, ':', one.length) : NULL;
+		if (colon && strspn(colon + 1, "0123456789.-") >= one.length - (size_t)(colon + 1 - one.data))
+			one.length = (size_t)(colon - one.data);
+		if (one.length && str_copy(path, sizeof(path), one))
+			code = add_companion(path, COMPANION_LORA, params, out, err);
+	}
+	return code;
+}
+
 /* The projector, adapters and draft that the configuration names, or its arguments in their place. */
 static int add_companions(const struct conf_model *model, const struct estimate_params *params,
                           struct estimate *out, struct err *err)
@@ -265,8 +370,8 @@ static int add_companions(const struct conf_model *model, const struct estimate_
 			projector = value;
 		else if (is_flag(arg, "-md", "--model-draft") || strcmp(arg, "--spec-draft-model") == 0)
 			draft = value;
-		else if (strcmp(arg, "--lora") == 0)
-			code = add_companion(value, COMPANION_LORA, params, out, err);
+		else if (is_flag(arg, "--lora", "--lora-scaled"))
+			code = add_adapters(value, params, out, err);
 	}
 	for (size_t i = 0; i < model->lora.count && code == 0; i++)
 		code = add_companion(model->lora.items[i], COMPANION_LORA, params, out, err);
@@ -350,6 +455,8 @@ int engine_estimate(const struct conf_model *model, const struct launch_choice *
 	if (model->engine == CONF_ENGINE_SD_SERVER)
 		return estimate_sd(model, out, err);
 	engine_estimate_params(model, choice, &params);
+	if (model->engine == CONF_ENGINE_WHISPER_SERVER)
+		take_hearing(model, &params);
 	if (model->engine != CONF_ENGINE_LLAMA_SERVER)
 		return estimate_file(model->file, &params, out, err);
 	int code = engine_estimate_launch(model->file, &params, &given, out, err);

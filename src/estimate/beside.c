@@ -12,7 +12,7 @@
 #include "estimate/parts.h"
 
 /* The engine encodes no larger picture than 46 x 46 merged tokens of four patches by itself. */
-enum { PATCHES_MOST = 46 * 46 * 4, STREAMS = 6 };
+enum { PATCHES_A_TOKEN = 4, PATCHES_MOST = 46 * 46 * PATCHES_A_TOKEN, IMAGE_TOKENS_MOST = 1 << 20, STREAMS = 6 };
 
 /*
  * A picture's patches through one layer: its streams, the widened middle, and
@@ -24,6 +24,8 @@ static int64_t picture_bytes(const struct model_facts *facts, const struct estim
 		return 0;
 	int64_t side = (facts->image_size + facts->patch_size - 1) / facts->patch_size;
 	int64_t patches = smaller(bounded_product(side, side), PATCHES_MOST);
+	/* Where a picture may be larger than the engine warms up with, its buffer grows to that. */
+	patches = larger(patches, bounded_product(PATCHES_A_TOKEN, smaller(params->image_tokens, IMAGE_TOKENS_MOST)));
 	int64_t width = bounded_sum(bounded_product(STREAMS, larger(facts->vision_embedding, 0)),
 	                            larger(facts->vision_feed_forward, 0));
 	int64_t scores = params->flash == FLASH_ON
@@ -61,7 +63,8 @@ int estimate_beside(const struct byte_source *parts, uint32_t count, enum compan
 	if (rc == 0)
 		rc = check_kind(facts, kind, err);
 	if (rc == 0) {
-		struct footprint *pool = params->gpu_layers != 0 ? &out->device : &out->host;
+		bool on_host = params->gpu_layers == 0 || (kind == COMPANION_PROJECTOR && params->projector_on_host);
+		struct footprint *pool = on_host ? &out->host : &out->device;
 		pool->weights_bytes = facts->tensors.all_bytes;
 		pool->compute_bytes = picture_bytes(facts, params);
 		pool->total_bytes = bounded_sum(pool->weights_bytes, pool->compute_bytes);

@@ -198,11 +198,12 @@ static int64_t staged_weights(const struct model_facts *facts, const struct cell
                               const struct placement *placement)
 {
 	const struct tensor_sums *sums = &facts->tensors;
-	int64_t most = 0;
+	int64_t most = sums->largest_kept_bytes;
 
 	if (!placement->stages)
 		return 0;
-	if (facts->expert_count > 0 && (placement->cpu_expert_layers > 0 || placement->first_device_layer > 0))
+	bool experts = placement->cpu_expert_layers > 0 || placement->first_device_layer > 0 || sums->keeps_experts;
+	if (facts->expert_count > 0 && experts)
 		most = bounded_product(3, sums->largest_expert_bytes);
 	if (placement->first_device_layer > 0)
 		most = larger(most, sums->largest_bytes);

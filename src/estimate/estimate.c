@@ -330,9 +330,11 @@ int estimate_parts(const struct byte_source *parts, uint32_t count,
 {
 	struct gguf_walk *walk = gguf_walk_new();
 	struct model_facts *facts = xmalloc(sizeof *facts);
+	struct override *override = override_new(params->overrides, params->override_count);
 	int rc = 0;
 
 	facts_init(facts);
+	facts->override = params->override_count > 0 ? override : NULL;
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = facts_add(facts, walk, &parts[i], err);
 	if (rc == 0)
@@ -346,6 +348,11 @@ int estimate_parts(const struct byte_source *parts, uint32_t count,
 		add_flag(out, "part-of-split");
 		out->confidence = CONFIDENCE_OF_A_PART;
 	}
+	if (rc == 0 && !override_is_whole(override)) {
+		add_flag(out, "override-not-understood");
+		out->confidence = CONFIDENCE_OF_A_PART;
+	}
+	override_free(override);
 	free(facts);
 	free(walk);
 	return rc;

@@ -27,6 +27,7 @@ enum flash_attn { FLASH_AUTO, FLASH_ON, FLASH_OFF };
 enum kv_cache_type { KV_F32, KV_F16, KV_BF16, KV_Q8_0, KV_Q5_1, KV_Q5_0, KV_Q4_1, KV_Q4_0, KV_IQ4_NL, KV_TYPE_COUNT };
 enum repack { REPACK_AUTO, REPACK_ON, REPACK_OFF };
 enum load_mode { LOAD_MMAP, LOAD_NONE, LOAD_DIO };
+enum { OVERRIDE_TEXTS_MOST = 8 };
 
 /* The engine's own parameters; estimate_defaults() gives what the engine itself would do. */
 struct estimate_params {
@@ -48,6 +49,10 @@ struct estimate_params {
 	bool device_there;        /* the engine has a device, also where gpu_layers is 0 */
 	bool no_op_offload;       /* --no-op-offload: what lies on the host is computed there, whatever the batch */
 	bool kv_on_host;          /* --no-kv-offload: every cache lies on the host */
+	const char *overrides[OVERRIDE_TEXTS_MOST]; /* -ot: tensors kept on the host by name (override.h); borrowed */
+	uint32_t override_count;
+	bool projector_on_host;   /* --no-mmproj-offload */
+	int64_t image_tokens;     /* --image-max-tokens; 0 = as the projector says */
 	int64_t cpu_experts;      /* layers whose experts stay on the CPU; -1 = all; 0 = none */
 	int64_t experts_resident_bytes; /* all experts are mapped, and so much of them is kept in memory; 0 = not so */
 	bool lazy_kv;             /* KV follows use: not part of base */
@@ -60,6 +65,8 @@ struct estimate_params {
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
 	bool launched;            /* by cotenant: huge pages and a small heap for its allocator, a prompt cache is counted */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
+	int64_t decoders;         /* whisper-server's -bs and -bo, the larger; 0 = its own: the best of two */
+	int64_t processors;       /* whisper-server's -p: parts of a recording that are heard at once; 0 = one */
 	bool embeddings;
 	int64_t pooling;          /* --pooling: 0 = none, each token is an output; -1 = as the file says */
 };

@@ -253,7 +253,7 @@ static int read_model(void *ctx, const struct byte_source *sources, uint32_t cou
 	enum model_form form = form_of(&sources[0]);
 
 	if (form == FORM_WHISPER && count == 1)
-		return estimate_whisper(&sources[0], sizing->out, err);
+		return estimate_whisper(&sources[0], sizing->params, sizing->out, err);
 	if (form == FORM_SAFETENSORS) {
 		struct checkpoint *checkpoint = checkpoint_new();
 		int code = add_all(checkpoint, sources, count, err);

@@ -18,7 +18,8 @@ enum model_form {
 
 enum model_form form_of(const struct byte_source *source);
 
-int estimate_whisper(const struct byte_source *source, struct estimate *out, struct err *err);
+int estimate_whisper(const struct byte_source *source, const struct estimate_params *params, struct estimate *out,
+                     struct err *err);
 
 /*
  * An image model, file by file; free() it. What a picture takes on top is said

@@ -240,6 +240,20 @@ static void note_shape(struct tensor_sums *sums, uint32_t layer, struct str part
 	                      str_starts(part, "shortconv.");
 }
 
+/* Looked up by name (-ot): the embedding is on the host whatever it says. */
+static void note_kept(struct model_facts *facts, const struct gguf_tensor *tensor, bool in_layer, uint64_t layer,
+                      bool expert)
+{
+	struct tensor_sums *sums = &facts->tensors;
+
+	if (!facts->override || str_is(tensor->name, "token_embd.weight") || !override_keeps(facts->override, tensor->name))
+		return;
+	int64_t *sum = in_layer && layer < LAYERS_MOST ? &sums->kept_bytes[layer] : &sums->kept_outside_bytes;
+	*sum = bounded_sum(*sum, tensor->bytes);
+	sums->largest_kept_bytes = larger(sums->largest_kept_bytes, tensor->bytes);
+	sums->keeps_experts |= expert;
+}
+
 static int add_layer_tensor(struct tensor_sums *sums, const struct gguf_tensor *tensor,
                             uint64_t layer, struct str part, struct err *err)
 {
@@ -301,6 +315,7 @@ static int visit_tensor(void *ctx, const struct gguf_tensor *tensor, struct err 
 	bool expert = in_layer && is_expert(part);
 	note_rewritten(&sums->rewritten[0], tensor, embedding, false);
 	note_rewritten(&sums->rewritten[1], tensor, embedding, true);
+	note_kept(facts, tensor, in_layer, layer, expert);
 	sums->stacked_tiles |= !expert && tensor->dimensions == 3 && tensor->type->tiled;
 	if (embedding) {
 		sums->token_embd_bytes = tensor->bytes;

@@ -6,6 +6,7 @@
 
 #include "estimate/family.h"
 #include "estimate/gguf.h"
+#include "estimate/override.h"
 
 /*
  * model_facts - what a walk over a model's file (or files) collects, and what
@@ -13,7 +14,7 @@
  *
  * Nothing grows with the file: scalars, one value a layer, sums of tensors.
  *
- *   1. facts_init()
+ *   1. facts_init(); `override` set, where tensors are placed by name
  *   2. facts_add() for each file, the first part first
  *   3. facts_resolve(): defaults filled in, per-layer values spread, bounds and
  *      shapes checked; only then are the values below `resolved` meaningful
@@ -44,6 +45,10 @@ struct tensor_sums {
 	int64_t output_bytes;
 	int64_t layer_bytes[LAYERS_MOST];
 	int64_t expert_bytes[LAYERS_MOST]; /* part of layer_bytes */
+	int64_t kept_bytes[LAYERS_MOST];   /* part of layer_bytes: on the host by name */
+	int64_t kept_outside_bytes;        /* likewise, of no layer */
+	int64_t largest_kept_bytes;
+	bool keeps_experts;
 	struct rewritten rewritten[2];     /* without AMX, and with it */
 	int64_t largest_expert_bytes;
 	bool stacked_tiles;                /* a stack of matrices, no experts, of a type that AMX tiles are made of */
@@ -68,6 +73,7 @@ struct tensor_sums {
 };
 
 struct model_facts {
+	const struct override *override; /* NULL: none is placed by name */
 	char architecture[64];
 	char name[128];
 	char kind[16];          /* general.type: "model", "adapter", "mmproj"; "" = not given */

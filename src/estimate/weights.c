@@ -38,9 +38,10 @@ static int64_t device_weights(const struct model_facts *facts, const struct plac
 		if (i < placement->first_device_layer)
 			continue;
 		sum = bounded_sum(sum, sums->layer_bytes[i]);
-		if (i < placement->cpu_expert_layers)
-			sum -= sums->expert_bytes[i];
+		int64_t experts = i < placement->cpu_expert_layers ? sums->expert_bytes[i] : 0;
+		sum -= larger(experts, sums->kept_bytes[i]);
 	}
+	outside -= sums->kept_outside_bytes;
 	return placement->output_on_device ? bounded_sum(sum, outside) : sum;
 }
 

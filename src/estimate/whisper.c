@@ -23,7 +23,9 @@ enum {
 	BANDS_MOST = 4096,
 	PAD = 256,             /* cells of a cache come in so many */
 	CELL = 2,              /* bytes of half precision */
-	FALLBACK_COPIES = 3,   /* of the decoder's own cache, where a first try was poor: best of two */
+	DECODERS_OWN = 2,      /* the best of so many, where a first try was poor */
+	DECODERS_MOST = 8,     /* WHISPER_MAX_DECODERS */
+	PROCESSORS_MOST = 1024,
 	/* Per channel of the width, from the logs: buffers "conv", "encode" and "cross". */
 	ENCODER_BYTES = 34500 + 46200 + 10200,
 	/* The program with its libraries (ffmpeg's among them): 46 to 55 MiB in each of the four. */
@@ -138,7 +140,8 @@ static int64_t missing_of(const struct numbers *n, int64_t file_bytes)
 	return least > file_bytes ? least - file_bytes : 0;
 }
 
-int estimate_whisper(const struct byte_source *source, struct estimate *out, struct err *err)
+int estimate_whisper(const struct byte_source *source, const struct estimate_params *params, struct estimate *out,
+                     struct err *err)
 {
 	struct numbers n;
 
@@ -164,7 +167,14 @@ int estimate_whisper(const struct byte_source *source, struct estimate *out, str
 	host->compute_bytes = bounded_sum(bounded_product(n.width, ENCODER_BYTES), logits);
 	host->overhead_bytes = PROGRAM_BYTES;
 	out->base_bytes = bounded_sum(host->weights_bytes, bounded_sum(host->kv_bytes, PROGRAM_BYTES));
-	out->per_request_bytes = bounded_sum(host->compute_bytes, bounded_product(FALLBACK_COPIES, own));
+	/* One decoder has the cache that is there; several have each one and two to pass them around (kv_self_n_dec). */
+	int64_t decoders = smaller(params->decoders > 0 ? params->decoders : DECODERS_OWN, DECODERS_MOST);
+	int64_t copies = bounded_product(decoders > 1 ? decoders + 1 : 0, own);
+	out->per_request_bytes = bounded_sum(host->compute_bytes, copies);
+	/* Each further part of a recording is heard in a state of its own (whisper_full_parallel()). */
+	int64_t further = larger(smaller(params->processors, PROCESSORS_MOST) - 1, 0);
+	int64_t state = bounded_sum(host->kv_bytes, bounded_sum(host->compute_bytes, copies));
+	out->per_request_bytes = bounded_sum(out->per_request_bytes, bounded_product(further, state));
 	out->steady_bytes = bounded_sum(out->base_bytes, out->per_request_bytes);
 	host->total_bytes = bounded_sum(out->base_bytes, host->compute_bytes);
 	out->peak_bytes = out->base_bytes; /* weights go straight to where they stay */

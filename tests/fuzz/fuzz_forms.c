@@ -35,10 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input input = { data, size };
 	struct byte_source source = { &input, read_input, size };
 	struct estimate out;
+	struct estimate_params params;
 	struct err err = { 0 };
 
+	estimate_defaults(&params);
 	form_of(&source);
-	if (estimate_whisper(&source, &out, &err) == 0)
+	if (estimate_whisper(&source, &params, &out, &err) == 0)
 		check(&out);
 	else
 		assert(err.text[0]);

@@ -71,8 +71,16 @@ static void flags_that_move_memory_are_followed(void **state)
 
 	params_of("args: \"-ncmoe 3\"", true, &params);
 	assert_int_equal(params.cpu_experts, 3);
-	params_of("args: \"-ot exps=CPU\"", true, &params);
-	assert_int_equal(params.cpu_experts, -1);
+	params_of("args: \"-ot exps=CPU --override-tensor attn=CPU\"", true, &params);
+	assert_int_equal(params.override_count, 2);
+	params_of("args: \"--no-op-offload --no-mmproj-offload --image-max-tokens 900\"", true, &params);
+	assert_true(params.no_op_offload && params.projector_on_host);
+	assert_int_equal(params.image_tokens, 900);
+	params_of("env: {LLAMA_ARG_UBATCH: \"2048\", LLAMA_ARG_KV_UNIFIED: \"1\", LLAMA_ARG_KV_OFFLOAD: off}", true, &params);
+	assert_int_equal(params.ubatch, 2048);
+	assert_true(params.unified_kv && params.kv_on_host);
+	params_of("env: {LLAMA_ARG_UBATCH: \"2048\"}, args: \"-ub 64\"", true, &params);
+	assert_int_equal(params.ubatch, 64);
 	params_of("args: \"-nkvo\"", true, &params);
 	assert_true(params.kv_on_host);
 	params_of("experts: {resident: 1GiB}", true, &params);

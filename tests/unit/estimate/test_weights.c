@@ -232,10 +232,70 @@ static void a_device_without_layers_computes_batches_all_the_same(void **state)
 	buf_release(&file);
 }
 
+/* -ot: by the names that a pattern is found in; the embedding is looked up on the host either way. */
+static void weights_stay_on_the_host_by_name(void **state)
+{
+	static const uint64_t up[] = { 64, 128, 8 };
+	static const struct {
+		const char *texts[2];
+		uint32_t count;
+		bool keeps_experts, keeps_key, whole;
+	} cases[] = {
+		{ { "exps=CPU" }, 1, true, false, true },
+		{ { "blk\\.0\\.ffn_(up|down)_exps=CPU" }, 1, true, false, true },
+		{ { "blk\\.[1-9]\\.=CPU" }, 1, false, false, true },
+		{ { "exps=CUDA0,.*=CPU" }, 1, false, true, true },
+		{ { "exps=CPU", "attn_k=CPU" }, 2, true, true, true },
+		{ { "attn_k\\d*=CPU,exps=CPU" }, 1, true, false, false },
+		{ { "(=CPU" }, 1, false, false, false },
+		{ { "exps" }, 1, false, false, false },
+		{ { "token_embd=CPU" }, 1, false, false, true },
+	};
+	int64_t embedding_bytes = 64 * 256 * 4, key_bytes = 64 * 32 / 32 * 18, expert_bytes = 64 * 128 * 8 / 32 * 18;
+	struct buf file = BUF_INIT;
+	struct estimate_params params;
+	struct estimate out;
+	struct err err = { 0 };
+
+	(void)state;
+	put_front(&file, 3, 3, ENTRIES + 2);
+	put_llama_entries(&file);
+	put_number(&file, "llama.expert_count", 8);
+	put_number(&file, "llama.expert_used_count", 2);
+	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
+	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 2, (uint64_t)embedding_bytes);
+	put_tensor(&file, "blk.0.ffn_up_exps.weight", 3, up, 2, (uint64_t)(embedding_bytes + key_bytes));
+	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
+	struct byte_source source = { &memory, memory_read, memory.size };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		estimate_defaults(&params);
+		params.gpu_layers = -1;
+		params.overrides[0] = cases[i].texts[0];
+		params.overrides[1] = cases[i].texts[1];
+		params.override_count = cases[i].count;
+		assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+		int64_t kept = (cases[i].keeps_experts ? expert_bytes : 0) + (cases[i].keeps_key ? key_bytes : 0);
+		/* The output is the embedding once more. */
+		assert_int_equal(out.device.weights_bytes, embedding_bytes + key_bytes + expert_bytes - kept);
+		assert_int_equal(out.host.weights_bytes, embedding_bytes + kept);
+		assert_int_equal(strstr(out.flags, "override-not-understood") == NULL, cases[i].whole);
+	}
+	/* What is multiplied where it lies is not copied to the device for a batch. */
+	estimate_defaults(&params);
+	params.gpu_layers = params.cpu_experts = -1;
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	int64_t staged = out.device.compute_bytes;
+	params.no_op_offload = true;
+	assert_int_equal(estimate_gguf(&source, &params, &out, &err), 0);
+	assert_int_equal(staged - out.device.compute_bytes, 3 * expert_bytes);
+	buf_release(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_processor_with_tiles_keeps_matrices_larger),
+		cmocka_unit_test(weights_stay_on_the_host_by_name),
 		cmocka_unit_test(experts_count_as_far_as_they_are_kept),
 		cmocka_unit_test(a_stack_of_matrices_is_not_put_into_tiles),
 		cmocka_unit_test(layers_are_shared_out),

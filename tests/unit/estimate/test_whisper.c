@@ -16,6 +16,8 @@ static int read_buf(void *ctx, uint64_t offset, void *out, uint32_t length)
 	return 0;
 }
 
+static int64_t decoders, processors; /* as the next estimate is launched; 0 = the engine's own */
+
 /* The eleven numbers, in their order; the file is as long as it says it is. */
 static int estimate_numbers(const int32_t numbers[11], uint64_t size, struct estimate *out, struct err *err)
 {
@@ -26,7 +28,12 @@ static int estimate_numbers(const int32_t numbers[11], uint64_t size, struct est
 	for (int i = 0; i < 44; i++)
 		raw[4 + i] = (unsigned char)((uint32_t)numbers[i / 4] >> 8 * (i % 4));
 	assert_int_equal(form_of(&source), FORM_WHISPER);
-	return estimate_whisper(&source, out, err);
+	struct estimate_params params;
+
+	estimate_defaults(&params);
+	params.decoders = decoders;
+	params.processors = processors;
+	return estimate_whisper(&source, &params, out, err);
 }
 
 static void assert_near(int64_t bytes, int64_t mib, int percent)
@@ -112,9 +119,34 @@ static void a_number_out_of_bounds_is_named(void **state)
 	assert_non_null(strstr(err.text, "n_audio_state is 384, n_text_state 512"));
 }
 
+/* kv_self of one decoder is there; of several each has one, and two more; a processor has a state of its own. */
+static void decoders_and_processors_have_caches(void **state)
+{
+	static const int32_t tiny[] = { 51864, 1500, 384, 6, 4, 448, 384, 6, 4, 80, 1 };
+	static const uint64_t size = 77704698;
+	const int64_t own = 2 * 512 * 384 * 4 * 2;
+	struct estimate usual, other;
+	struct err err = { 0 };
+	(void)state;
+
+	assert_int_equal(estimate_numbers(tiny, size, &usual, &err), 0);
+	decoders = 1;
+	assert_int_equal(estimate_numbers(tiny, size, &other, &err), 0);
+	assert_int_equal(usual.per_request_bytes - other.per_request_bytes, 3 * own);
+	decoders = 5;
+	assert_int_equal(estimate_numbers(tiny, size, &other, &err), 0);
+	assert_int_equal(other.per_request_bytes - usual.per_request_bytes, 3 * own);
+	decoders = 0;
+	processors = 3;
+	assert_int_equal(estimate_numbers(tiny, size, &other, &err), 0);
+	assert_int_equal(other.per_request_bytes, 3 * usual.per_request_bytes + 2 * usual.host.kv_bytes);
+	processors = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest all[] = {
+		cmocka_unit_test(decoders_and_processors_have_caches),
 		cmocka_unit_test(what_was_measured_is_what_is_said),
 		cmocka_unit_test(a_file_that_is_cut_is_told),
 		cmocka_unit_test(a_header_that_lies_is_refused),
