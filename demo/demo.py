@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -332,6 +333,8 @@ def arguments():
 
 def main():
     options = arguments()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # ends the daemon too
+        signal.signal(number, lambda *_: sys.exit("demo: told to end"))
     os.environ.pop("NOTIFY_SOCKET", None)
     models = choose_models(options)
     builder = None
