@@ -28,6 +28,9 @@ static void add_numbers(const struct decision *d, json_t *json)
 	json_object_set_new(json, "foreign_bytes", json_integer(d->foreign_bytes));
 	json_object_set_new(json, "capacity_bytes", json_integer(d->capacity_bytes));
 	json_object_set_new(json, "measured_bytes", json_integer(d->measured_bytes));
+	json_object_set_new(json, "claim_bytes", json_integer(d->claim_bytes));
+	if (d->kind == DECISION_RELEASED)
+		json_object_set_new(json, "machine_bytes", json_integer(d->machine_bytes));
 	add_ms(json, "wait_ms", d->wait_us);
 	add_ms(json, "load_ms", d->load_us);
 	add_ms(json, "idle_ms", d->idle_us);

@@ -156,21 +156,28 @@ static void put_going(const struct decision *d, const struct names *names, struc
 static void put_evict(const struct decision *d, const char *model, const struct names *names,
                       struct buf *out)
 {
-	int64_t bytes = d->measured_bytes;
 	bool was_used = d->idle_us > 0 && d->idle_us < d->at_us; /* else it is as old as the clock */
+	const char *before = " (";
 
 	buf_printf(out, "evicted %s", model);
-	if (was_used || bytes > 0) {
-		buf_printf(out, " (");
-		if (was_used) {
-			buf_printf(out, "used ");
-			sentence_time(out, d->idle_us);
-			buf_printf(out, " ago%s", bytes > 0 ? ", " : "");
-		}
-		if (bytes > 0)
-			sentence_size(out, bytes);
-		buf_printf(out, ")");
+	if (was_used) {
+		buf_printf(out, "%sused ", before);
+		sentence_time(out, d->idle_us);
+		buf_printf(out, " ago");
+		before = ", ";
 	}
+	if (d->measured_bytes > 0) {
+		buf_printf(out, "%s", before);
+		sentence_size(out, d->measured_bytes);
+		before = ", ";
+	}
+	if (d->claim_bytes > 0 && sentence_differ(d->measured_bytes, d->claim_bytes)) {
+		buf_printf(out, "%sclaim: ", before);
+		sentence_size(out, d->claim_bytes);
+		before = ", ";
+	}
+	if (*before == ',')
+		buf_printf(out, ")");
 	if (d->for_model != MODEL_NONE)
 		buf_printf(out, " to make room for %s", sentence_name(names, d->for_model));
 	else
@@ -179,13 +186,29 @@ static void put_evict(const struct decision *d, const char *model, const struct 
 	put_going(d, names, out);
 }
 
+/* What was measured, of itself and of the machine, which others move too; what was promised where that is another. */
 static void put_released(const struct decision *d, const char *model, struct buf *out)
 {
-	buf_printf(out, "%s gave back ", model);
-	if (d->need_bytes > 0)
-		sentence_size(out, d->need_bytes);
+	int64_t machine = d->machine_bytes;
+
+	if (d->outside)
+		buf_printf(out, "%s's server is let go of, it had ", model);
+	else if (d->measured_bytes > 0)
+		buf_printf(out, "%s gave back ", model);
 	else
-		buf_printf(out, "its memory");
+		buf_printf(out, "%s ended before it was measured", model);
+	if (d->measured_bytes > 0 || d->outside)
+		sentence_size(out, d->measured_bytes);
+	if (d->outside)
+		return;
+	buf_printf(out, " (machine: ");
+	sentence_size(out, machine < 0 ? -machine : machine);
+	buf_printf(out, "%s", machine < 0 ? " more in use" : "");
+	if (sentence_differ(d->measured_bytes, d->claim_bytes)) {
+		buf_printf(out, ", claim: ");
+		sentence_size(out, d->claim_bytes);
+	}
+	buf_printf(out, ")");
 	if (d->wait_us > 0) {
 		buf_printf(out, ", seen ");
 		sentence_time(out, d->wait_us);

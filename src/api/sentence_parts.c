@@ -20,6 +20,13 @@ void sentence_time(struct buf *out, int64_t us)
 	buf_printf(out, "%s", units_duration(text, us));
 }
 
+bool sentence_differ(int64_t one_bytes, int64_t other_bytes)
+{
+	int64_t apart = one_bytes > other_bytes ? one_bytes - other_bytes : other_bytes - one_bytes;
+
+	return apart > (INT64_C(16) << 20) && apart > other_bytes / 50;
+}
+
 const char *sentence_plural(uint32_t count)
 {
 	return count == 1 ? "" : "s";

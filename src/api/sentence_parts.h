@@ -10,6 +10,8 @@
 const char *sentence_name(const struct names *names, uint32_t model);
 void sentence_size(struct buf *out, int64_t bytes);
 void sentence_time(struct buf *out, int64_t us);
+/* Are two sizes apart by more than a reading's noise? */
+bool sentence_differ(int64_t one_bytes, int64_t other_bytes);
 const char *sentence_plural(uint32_t count); /* "" or "s" */
 
 /* What something waits for or is stopped by (enum reason), to stand behind "waits for"; NULL: no words. */

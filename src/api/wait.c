@@ -54,7 +54,7 @@ static void tell_release(struct telling *telling, const struct decision *d)
 	char size[UNITS_TEXT], clock[16];
 
 	buf_printf(clause(telling), "%s held %s until %s", name_of(telling, d->model),
-	           units_size(size, d->need_bytes),
+	           units_size(size, d->measured_bytes > 0 ? d->measured_bytes : d->claim_bytes),
 	           clock_of(clock, d->at_us + telling->ask->wall_offset_us));
 }
 

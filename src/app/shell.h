@@ -82,6 +82,7 @@ struct room_facts {
 enum shell_phase {
 	PHASE_SERVING,
 	PHASE_DRAINING, /* told to end: running requests finish */
+	PHASE_ENDING,   /* told again: they are cut, and engines killed */
 	PHASE_CLOSING,  /* everything is being closed; the loop ends by itself */
 };
 

@@ -319,7 +319,24 @@ static void on_hard_stop(uv_timer_t *timer)
 	struct shell *shell = timer->data;
 
 	log_warn("what was still open is cut");
+	shell->phase = PHASE_CLOSING;
 	uv_stop(&shell->loop);
+}
+
+/* What runs is cut, with the reason; who was asked to end already is not waited for. */
+static void end_at_once(struct shell *shell)
+{
+	struct event event = shell_event(EVENT_SHUTDOWN);
+
+	log_info("told to end at once: what runs is cut");
+	shell->phase = PHASE_ENDING;
+	shell_push(shell, &event);
+	for (uint32_t i = 0; i < shell->instances_used; i++) {
+		struct instance_row *row = &shell->instances[i];
+		if (row->live && !row->gone && row->stop_wanted)
+			supervisor_kill(shell->supervisor, row->id);
+	}
+	uv_timer_start(&shell->hard_stop, on_hard_stop, HARD_STOP_MS, 0);
 }
 
 static void on_end_signal(uv_signal_t *handle, int number)
@@ -332,7 +349,10 @@ static void on_end_signal(uv_signal_t *handle, int number)
 		shell_drain(shell);
 		return;
 	}
-	shell_close(shell);
+	if (shell->phase == PHASE_DRAINING)
+		end_at_once(shell);
+	else
+		shell_close(shell);
 }
 
 static void on_hangup(uv_signal_t *handle, int number)
@@ -476,7 +496,7 @@ static bool any_engine_left(const struct shell *shell)
 	return false;
 }
 
-/* Drained, or told twice: engines that are left are killed, and when the last is gone the loop
+/* Drained, or told for the third time: engines that are left are killed, and when the last is gone the loop
  * stops. */
 void shell_close(struct shell *shell)
 {

@@ -131,7 +131,10 @@ struct decision {
 	int64_t held_bytes; /* claims of all instances */
 	int64_t foreign_bytes;
 	int64_t capacity_bytes;
-	int64_t measured_bytes; /* of the instance; REFUSE of what never fits: need_bytes was measured, 0 = estimated */
+	/* Of the instance; RELEASED: what came back of it; REFUSE of what never fits: need_bytes was measured, 0 = estimated. */
+	int64_t measured_bytes;
+	int64_t claim_bytes;    /* what the ledger held for it */
+	int64_t machine_bytes;  /* RELEASED: by so much less of the machine is in use since then; others move it too */
 	int64_t wait_us;    /* how long the request, or the release, took so far */
 	int64_t load_us;    /* READY, LOAD_FAILED: of this load; EVICT, DRAIN: of the one that brings it back */
 	int64_t idle_us;    /* EVICT: since its last use */
@@ -146,7 +149,7 @@ struct decision {
 	uint32_t context_was;    /* GROW, SHRINK: before */
 	uint32_t request_kind;   /* QUEUE, REFUSE, CANCEL: enum request_kind, what was asked for */
 	int32_t exit_status;     /* LOAD_FAILED, DIED: as waitpid(2) gives it */
-	uint32_t unused;
+	uint32_t outside;        /* RELEASED: a server that we do not run, and that may go on */
 };
 
 struct action {

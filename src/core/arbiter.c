@@ -124,11 +124,13 @@ static void sampled(struct arbiter *a, const struct event *event)
 {
 	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
 	a->unjudged = 0;
+	int64_t in_use = ledger_in_use(a);
 	INSTANCES_LIVE(a, i) {
 		if (!i->complete)
 			learn_sample(a, i);
 		if (i->measuring && i->fresh && i->complete && i->state != INSTANCE_LOADING)
 			instance_measured(a, i);
+		ledger_note_had(i, in_use);
 		if (i->state == INSTANCE_GONE && i->fresh && i->seen_gone)
 			i->released = amount_total(&i->seen) == 0;
 		i->fresh = 0;

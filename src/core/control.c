@@ -16,6 +16,9 @@
 /* After a critical moment nothing is loaded for so long. */
 enum { CALM_US = 60000000 };
 
+/* At the end of all, so long is waited for memory to be seen back. */
+enum { SHUTDOWN_RELEASE_US = 2000000 };
+
 /* ---- the catalogue ---- */
 
 static bool same_footprint(const struct model_spec *x, const struct model_spec *y)
@@ -265,10 +268,8 @@ static void emergency(struct arbiter *a, struct instance *victim)
 static void evict_idle(struct arbiter *a, struct instance *victim)
 {
 	struct model *model = model_row(a, victim->model);
-	struct amount held = ledger_held_by(victim);
 	struct decision decision = decision_about(a, DECISION_EVICT, REASON_PRESSURE, model);
 
-	decision.measured_bytes = amount_total(&held);
 	decision.idle_us = a->now - model->last_used_at;
 	decision_record(a, &decision);
 	a->counters.evictions++;
@@ -363,7 +364,7 @@ bool control_relieve(struct arbiter *a)
 
 void control_shutdown(struct arbiter *a)
 {
-	a->shutdown = 1;
+	a->shutdown = a->shutdown ? SHUTDOWN_AT_ONCE : SHUTDOWN_IN_PEACE;
 	for (uint32_t i = 0; i < a->models_used; i++) {
 		struct model *model = model_row(a, i);
 		if (!model->preload)
@@ -375,6 +376,11 @@ void control_shutdown(struct arbiter *a)
 
 static bool shut_instance(struct arbiter *a, struct instance *instance)
 {
+	if (a->shutdown == SHUTDOWN_AT_ONCE && instance->state < INSTANCE_STOPPING) {
+		instance_cut(instance, FAIL_DRAINING);
+		instance_unload(a, instance, ACTION_KILL, REASON_SHUTDOWN);
+		return true;
+	}
 	if (instance->state == INSTANCE_LOADING) {
 		instance_unload(a, instance, ACTION_ABORT_LOAD, REASON_SHUTDOWN);
 		return true;
@@ -384,6 +390,24 @@ static bool shut_instance(struct arbiter *a, struct instance *instance)
 	if (serves)
 		instance_drain(a, instance, REASON_SHUTDOWN, NULL);
 	return serves;
+}
+
+/* That its memory is back is to be seen, but not for ever: the machine may have become unreadable. */
+static bool is_awaited(const struct arbiter *a, const struct instance *instance)
+{
+	return instance->state != INSTANCE_GONE || a->now < instance->exited_at + SHUTDOWN_RELEASE_US;
+}
+
+int64_t control_shut_due(const struct arbiter *a)
+{
+	int64_t due = NEVER;
+
+	if (!a->shutdown || a->drained_told)
+		return due;
+	INSTANCES_APART(a, i)
+		if (i->state == INSTANCE_GONE && is_awaited(a, i) && i->exited_at + SHUTDOWN_RELEASE_US < due)
+			due = i->exited_at + SHUTDOWN_RELEASE_US;
+	return due;
 }
 
 bool control_shut(struct arbiter *a)
@@ -405,7 +429,7 @@ bool control_shut(struct arbiter *a)
 		}
 		if (instance && shut_instance(a, instance))
 			return true;
-		runs |= instance && instance->state != INSTANCE_GONE;
+		runs |= instance && is_awaited(a, instance);
 	}
 	if (runs || a->requests_live)
 		return false;

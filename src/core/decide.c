@@ -21,6 +21,7 @@ struct decision decision_about(const struct arbiter *a, enum decision_kind kind,
 	if (instance) {
 		decision.instance = instance->sequence;
 		decision.measured_bytes = amount_total(&instance->own);
+		decision.claim_bytes = instance->held_bytes;
 		decision.running = instance->running.count;
 	}
 	return decision;

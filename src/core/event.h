@@ -79,7 +79,7 @@ enum event_type {
 
 	/* operators */
 	EVENT_PIN,               /* flag: 1 pin, 0 unpin */
-	EVENT_SHUTDOWN,          /* accept no more, drain, stop everything */
+	EVENT_SHUTDOWN,          /* accept no more, drain, stop everything; the second: cut, kill */
 	EVENT_TYPE_COUNT,
 };
 

@@ -183,6 +183,25 @@ void ledger_sample(struct arbiter *a, const int64_t unreclaimable[POOLS_MAX],
 	a->sampled = 1;
 }
 
+int64_t ledger_in_use(const struct arbiter *a)
+{
+	int64_t bytes = 0;
+
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		bytes += a->unreclaimable[pool];
+	return bytes;
+}
+
+void ledger_note_had(struct instance *instance, int64_t in_use)
+{
+	int64_t own = amount_total(&instance->own);
+
+	if (instance->state >= INSTANCE_STOPPING && own <= instance->had_bytes)
+		return;
+	instance->had_bytes = own;
+	instance->machine_had_bytes = in_use;
+}
+
 static double variance(const struct instance *instance, uint32_t pool)
 {
 	double sigma = (double)amount_in_pool(&instance->sigma, pool);

@@ -42,6 +42,12 @@ void ledger_open(struct arbiter *a, struct instance *instance, const struct amou
 void ledger_claim(struct arbiter *a, struct instance *instance, const struct amount *claim);
 void ledger_close(struct arbiter *a, struct instance *instance);
 
+/* What of all pools is in use, by the last sample. */
+int64_t ledger_in_use(const struct arbiter *a);
+
+/* The last sample before it goes is kept, for the day on which it has gone. */
+void ledger_note_had(struct instance *instance, int64_t in_use);
+
 /* It gave so much back, before any sample could show it: neither its own nor anybody's. */
 void ledger_given_back(struct arbiter *a, struct instance *instance, int64_t bytes);
 

@@ -138,13 +138,11 @@ void place_evict(struct arbiter *a, const struct want *want, struct instance *vi
                  enum reason reason, const struct verdict *verdict)
 {
 	struct model *model = model_row(a, victim->model);
-	struct amount held = ledger_held_by(victim);
 	struct decision decision = decision_about(a, DECISION_EVICT, reason, model);
 
 	decision_weighed(a, &decision, verdict);
 	decision.for_model = want->model ? model_index(a, want->model) : MODEL_NONE;
 	decision.request = want->head ? want->head->spec.sequence : 0;
-	decision.measured_bytes = amount_total(&held);
 	decision.idle_us = a->now - model->last_used_at;
 	regret_tell(a, model, want->model, &decision);
 	decision_record(a, &decision);

@@ -51,7 +51,7 @@ static void read_decision(const struct decision *decision, uint32_t model, struc
 			out->victim[out->victims] = decision->model;
 			out->victim_regret_milli[out->victims] = decision->regret_milli;
 			out->victim_prefill_us[out->victims] = decision->prefill_us;
-			out->victim_bytes[out->victims++] = decision->measured_bytes;
+			out->victim_bytes[out->victims++] = decision->claim_bytes;
 		}
 	}
 	if (decision->kind == DECISION_LOAD && decision->model == model) {

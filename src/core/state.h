@@ -128,6 +128,8 @@ struct instance {
 	struct amount claim;
 	struct amount own;
 	int64_t held_bytes;     /* the larger of both, over all places */
+	int64_t had_bytes;      /* own, in the last sample before it was to go, or in a later one that shows more ... */
+	int64_t machine_had_bytes; /* ... and what was in use of all pools, in the same */
 	struct amount base;     /* of its claim when ready */
 	struct amount needs;    /* of its running and ending requests */
 	struct amount swing;    /* while they run, beyond base and needs: what was learned; may be negative */
@@ -249,6 +251,12 @@ struct due {
 	uint32_t unused;
 };
 
+enum shutdown {
+	SHUTDOWN_NONE,
+	SHUTDOWN_IN_PEACE, /* what runs finishes */
+	SHUTDOWN_AT_ONCE,
+};
+
 struct arbiter {
 	struct arbiter_limits limits;
 	uint32_t requests_rows;  /* limits.requests and one for a plan */
@@ -263,7 +271,7 @@ struct arbiter {
 	uint32_t latest_first, latest_last; /* models, the last used first */
 	uint32_t dues;
 	uint32_t pressure;       /* enum pressure */
-	uint32_t shutdown;
+	uint32_t shutdown;       /* enum shutdown */
 	uint32_t drained_told;
 	uint32_t suspended;
 	uint32_t machine_known;

@@ -76,7 +76,10 @@ static bool release(struct arbiter *a)
 		struct decision decision = decision_about(a, DECISION_RELEASED,
 		                                          (enum reason)i->stop_reason, model);
 		struct amount held = ledger_held_by(i);
-		decision.need_bytes = amount_total(&held);
+		decision.need_bytes = decision.claim_bytes = amount_total(&held);
+		decision.measured_bytes = i->had_bytes;
+		decision.machine_bytes = i->machine_had_bytes - ledger_in_use(a);
+		decision.outside = i->outside;
 		decision.wait_us = a->now - i->exited_at;
 		instance_close(a, i);
 		decision_record(a, &decision);
@@ -128,6 +131,8 @@ static bool arm(struct arbiter *a)
 
 	if (a->calm_at > a->now && a->calm_at < next)
 		next = a->calm_at; /* loads may go on */
+	int64_t shut = control_shut_due(a);
+	next = shut < next ? shut : next;
 	if (next >= a->armed_at)
 		return false;
 	a->armed_at = next;

@@ -24,7 +24,7 @@
 enum { RECORD_FORMAT = 1 };
 
 /* Rises with every change that makes the same events give other actions. */
-enum { CORE_VERSION = 26 };
+enum { CORE_VERSION = 27 };
 
 /* 0 or a negative errno. Nothing is flushed. */
 int record_begin(FILE *out, const struct arbiter_limits *limits);

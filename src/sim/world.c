@@ -353,6 +353,8 @@ static void shut_down(struct world *world)
 	check_quiet(world);
 	world->shutdown = true;
 	world_tell(world, &event);
+	if (rng_below(&world->rng, 4) == 0)
+		world_tell(world, &event); /* ... at once */
 	world_note(world, 600, HAPPENS_LIMIT, 0, 0);
 }
 

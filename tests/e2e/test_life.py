@@ -163,8 +163,25 @@ def test_told_twice_it_ends_at_once(start):
     daemon.process.send_signal(signal.SIGTERM)
     wait_for("it to take notice", lambda: "told to end" in daemon.tail())
     daemon.process.send_signal(signal.SIGTERM)
+    lines, clean = stream.rest()
+    assert not clean, "half an answer must not look whole"
+    assert any("draining" in line for line in lines) and not any("engine_died" in line for line in lines), lines[-3:]
     assert daemon.process.wait(15) == 0, "what is still open is cut after 20 s"
-    assert not stream.rest()[1], "half an answer must not look whole"
+
+
+@pytest.mark.parametrize("times", (1, 2))
+def test_the_last_releases_are_told_too(start, times):
+    daemon = start({"a": real("tiny.gguf"), "b": fake(), "c": fake(args="--chunk-ms 50 --chunks 40")})
+    for model in "ab":
+        chat(daemon, model)
+    stream = Stream(daemon, "c")
+    assert stream.line()
+    for _ in range(times):
+        daemon.process.send_signal(signal.SIGTERM)
+        wait_for("it to take notice", lambda: "told to end" in daemon.tail())
+    assert daemon.process.wait(15) == 0
+    for model in "abc":
+        assert f"{model} gave back " in daemon.tail(), daemon.tail()
 
 
 def test_int_ends_it_too(start):

@@ -38,6 +38,12 @@ static void an_eviction_names_the_victim_the_beneficiary_and_the_numbers(void **
 	                                .foreign_bytes = 922 * MIB },
 	            "evicted small (used 4 m 5 s ago, 350 MiB) to make room for chat: needs 4.60 GiB, "
 	            "3.10 GiB free of 8.00 GiB");
+	assert_says(&(struct decision){ .kind = DECISION_EVICT, .model = SMALL, .for_model = CHAT,
+	                                .measured_bytes = 350 * MIB, .claim_bytes = 352 * MIB },
+	            "evicted small (350 MiB) to make room for chat");
+	assert_says(&(struct decision){ .kind = DECISION_EVICT, .model = SMALL, .for_model = CHAT,
+	                                .measured_bytes = 350 * MIB, .claim_bytes = 410 * MIB },
+	            "evicted small (350 MiB, claim: 410 MiB) to make room for chat");
 }
 
 static void what_was_weighed_stands_behind_the_numbers(void **state)
@@ -76,8 +82,19 @@ static void each_kind_is_one_sentence(void **state)
 		  "chat is ready after 3.1 s, claims 4.00 GiB" },
 		{ { .kind = DECISION_UNLOAD, .reason = REASON_IDLE },
 		  "unloading chat because it was idle for its unload_after" },
-		{ { .kind = DECISION_RELEASED, .need_bytes = 350 * MIB, .wait_us = 12000 },
-		  "chat gave back 350 MiB, seen 12 ms after its end" },
+		{ { .kind = DECISION_RELEASED, .measured_bytes = 350 * MIB, .machine_bytes = 352 * MIB,
+		    .claim_bytes = 350 * MIB, .wait_us = 12000 },
+		  "chat gave back 350 MiB (machine: 352 MiB), seen 12 ms after its end" },
+		{ { .kind = DECISION_RELEASED, .measured_bytes = 350 * MIB, .machine_bytes = 352 * MIB,
+		    .claim_bytes = 410 * MIB, .wait_us = 12000 },
+		  "chat gave back 350 MiB (machine: 352 MiB, claim: 410 MiB), seen 12 ms after its end" },
+		{ { .kind = DECISION_RELEASED, .measured_bytes = 350 * MIB, .machine_bytes = -20 * MIB,
+		    .claim_bytes = 350 * MIB },
+		  "chat gave back 350 MiB (machine: 20.0 MiB more in use)" },
+		{ { .kind = DECISION_RELEASED, .claim_bytes = 410 * MIB, .machine_bytes = 300 * MIB },
+		  "chat ended before it was measured (machine: 300 MiB, claim: 410 MiB)" },
+		{ { .kind = DECISION_RELEASED, .claim_bytes = 350 * MIB, .measured_bytes = 350 * MIB, .outside = 1 },
+		  "chat's server is let go of, it had 350 MiB" },
 		{ { .kind = DECISION_DISPATCH, .wait_us = 2 * S, .running = 1, .queued = 2 },
 		  "a request goes to chat after waiting 2.0 s (1 running, 2 waiting)" },
 		{ { .kind = DECISION_QUEUE, .reason = REASON_LOADING, .queued = 1 },

@@ -413,7 +413,42 @@ static void a_claim_ends_when_the_bytes_are_seen_back(void **state)
 	assert_true(arbiter_decisions(rig.arbiter, 0, kept) >= 4);
 	assert_int_equal(kept[0].kind, DECISION_RELEASED);
 	assert_true(kept[0].wait_us == 2 * SEC);
+	/* What it had, and by how much the machine has less in use since then. */
+	assert_true(kept[0].measured_bytes == 6 * GIB);
+	assert_true(kept[0].machine_bytes == 6 * GIB);
+	assert_true(kept[0].claim_bytes == 6 * GIB);
 	assert_int_equal(kept[1].kind, DECISION_UNLOAD);
+	rig_close(&rig);
+}
+
+/* It claims six, had four, and while it went others took one more. */
+static void what_came_back_is_what_was_measured(void **state)
+{
+	struct rig rig;
+	struct decision kept[DECISIONS_KEPT];
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_measure(&rig, 0, 4, true, false);
+	rig_sample(&rig, 5);
+	rig_ask_as(&rig, 0, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_measure(&rig, 0, 2, true, false); /* half of it is back while it ends: that counts too */
+	rig_sample(&rig, 3);
+	rig_exit(&rig, 0, false);
+	rig_measure(&rig, 0, 0, true, true);
+	rig_sample(&rig, 2);
+	arbiter_decisions(rig.arbiter, 0, kept);
+	assert_int_equal(kept[0].kind, DECISION_RELEASED);
+	assert_true(kept[0].measured_bytes == 4 * GIB);
+	assert_true(kept[0].machine_bytes == 3 * GIB);
+	assert_true(kept[0].claim_bytes == 6 * GIB);
+	assert_int_equal(kept[1].kind, DECISION_UNLOAD);
+	assert_true(kept[1].measured_bytes == 4 * GIB);
+	assert_true(kept[1].claim_bytes == 6 * GIB);
 	rig_close(&rig);
 }
 
@@ -433,6 +468,7 @@ int main(void)
 		cmocka_unit_test(a_prompt_cache_that_is_not_full_stays_counted),
 		cmocka_unit_test(who_ran_out_of_memory_is_allowed_more_for_a_while),
 		cmocka_unit_test(a_claim_ends_when_the_bytes_are_seen_back),
+		cmocka_unit_test(what_came_back_is_what_was_measured),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

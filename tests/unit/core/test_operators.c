@@ -290,14 +290,20 @@ static void shutdown_lets_running_requests_end(void **state)
 	rig_expect(&rig, "reject 3 draining, reject 4 draining, abort c, stop b");
 	rig_ask(&rig, 0);
 	rig_expect(&rig, "reject 5 draining");
-	rig_exit(&rig, 1, false);
-	rig_exit(&rig, 2, false);
+	rig_gone(&rig, 1);
+	rig_gone(&rig, 2);
 	rig_wait(&rig, 10);
 	rig_expect(&rig, "");
 	rig_finish(&rig, 1);
 	rig_expect(&rig, "stop a");
 	rig_exit(&rig, 0, false);
+	rig_expect(&rig, ""); /* its memory was not seen back yet */
+	rig_measure(&rig, 0, 0, true, true);
+	rig_sample(&rig, 1);
 	rig_expect(&rig, "drained");
+	struct decision kept[DECISIONS_KEPT];
+	arbiter_decisions(rig.arbiter, 0, kept);
+	assert_int_equal(kept[0].kind, DECISION_RELEASED);
 	rig_close(&rig);
 }
 
@@ -314,8 +320,53 @@ static void shutdown_cuts_at_the_drain_timeout(void **state)
 	rig_wait(&rig, 21);
 	rig_expect(&rig, "spawn a, dispatch 1 a, cancel 1 draining");
 	rig_leave(&rig, 1);
-	rig_exit(&rig, 0, false);
+	rig_gone(&rig, 0);
 	rig_expect(&rig, "stop a, drained");
+	rig_close(&rig);
+}
+
+static void shutdown_does_not_wait_for_ever_for_a_release(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_finish(&rig, 1);
+	rig_shutdown(&rig);
+	rig_exit(&rig, 0, false);
+	rig_wait(&rig, 1);
+	rig_expect(&rig, "spawn a, dispatch 1 a, stop a");
+	rig_wait(&rig, 2);
+	rig_expect(&rig, "drained");
+	rig_close(&rig);
+}
+
+/* Who waits is told why, not that an engine died of it. */
+static void a_second_shutdown_cuts_what_runs_at_once(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	rig_add(&rig, 0, 6);
+	rig_add(&rig, 1, 6);
+	rig_ask(&rig, 0);
+	rig_load(&rig, 0);
+	rig_ask(&rig, 1);
+	rig_load(&rig, 1);
+	rig_finish(&rig, 2);
+	rig_shutdown(&rig);
+	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b, stop b");
+	rig_shutdown(&rig);
+	rig_expect(&rig, "kill a, cancel 1 draining");
+	rig_leave(&rig, 1);
+	rig_gone(&rig, 0);
+	rig_expect(&rig, "");
+	rig_gone(&rig, 1);
+	rig_expect(&rig, "drained");
 	rig_close(&rig);
 }
 
@@ -334,6 +385,8 @@ int main(void)
 		cmocka_unit_test(a_changed_footprint_applies_at_the_next_load),
 		cmocka_unit_test(shutdown_lets_running_requests_end),
 		cmocka_unit_test(shutdown_cuts_at_the_drain_timeout),
+		cmocka_unit_test(shutdown_does_not_wait_for_ever_for_a_release),
+		cmocka_unit_test(a_second_shutdown_cuts_what_runs_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
