@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <app/version.h> /* made by the build */
+
 #include "app/cli_args.h"
 #include "app/version.h"
 #include "base/str.h"

@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <app/version.h> /* made by the build */
+
 #include "app/notify.h"
 #include "app/version.h"
 #include "base/alloc.h"
