@@ -85,6 +85,24 @@ int64_t machine_free_now(void)
 	return sysinfo(&info) == 0 ? (int64_t)info.freeram * info.mem_unit : 0;
 }
 
+/* "0.42 0.37 0.31 2/314 27182": the last of them. */
+pid_t machine_newest_pid(struct handles *handles, const char *root)
+{
+	struct lines lines;
+	struct str line, rest;
+	int64_t number = 0;
+
+	if (handles_lines(handles, &lines, root, "/proc/loadavg") < 0)
+		return 0;
+	lines_in_one_read(&lines);
+	if (lines_next(&lines, &line))
+		for (rest = str_trim(line); rest.data;)
+			if (!lines_number(str_cut(rest, ' ', &rest), &number, NULL))
+				number = 0;
+	lines_close(&lines);
+	return number > 0 && number <= INT32_MAX ? (pid_t)number : 0;
+}
+
 int64_t machine_page_bytes(const char *root)
 {
 	char text[4096];

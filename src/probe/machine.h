@@ -20,6 +20,9 @@ void machine_read_pressure(struct handles *handles, const char *root, struct sam
 /* avg10 of a file of PSI in hundredths of a percent; -1 where it does not tell. */
 void machine_read_psi(struct handles *handles, const char *root, const char *name, int64_t *some_centi, int64_t *full_centi);
 
+/* The number that a process or thread got last; they are given in order, until they begin anew. 0: not told. */
+pid_t machine_newest_pid(struct handles *handles, const char *root);
+
 /* What hardly changes: the source of power. */
 void machine_read_slow(const char *root, struct sample *sample);
 

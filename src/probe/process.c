@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "probe/lines.h"
@@ -110,6 +111,15 @@ int process_read_memory(const char *root, pid_t pid, struct process_memory *out)
 	rc = take_status(&lines, out);
 	lines_close(&lines);
 	return rc;
+}
+
+bool process_is_one(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 int process_open(pid_t pid)

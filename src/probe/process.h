@@ -30,6 +30,9 @@ bool process_has_memory(char state);
 int process_read(const char *root, pid_t pid, struct process *out);
 int process_read_memory(const char *root, pid_t pid, struct process_memory *out);
 
+/* Is the number that of a process of this machine, and not of one of its threads? */
+bool process_is_one(pid_t pid);
+
 /*
  * Its status file, to be read as often as wished; -1 where it cannot be had. It stays that of this process,
  * whoever gets its number.

@@ -86,7 +86,8 @@ struct pass {
 	const struct members *members;
 	struct hot_files *files;
 	struct gpu_use *gpus;
-	bool all; /* of them are looked at, else those of the last such pass */
+	bool all;  /* of them are looked at, else those of the last such pass and who was born since */
+	bool maps; /* what they map is looked at, else it is what it was as long as as much of it lies in memory */
 };
 
 static void add_memory(const struct pass *pass, uint32_t index, pid_t pid, const struct process_memory *memory)
@@ -119,7 +120,7 @@ static bool look_again(const struct pass *pass, struct seen_process *process)
 	    !process_has_memory(memory.state))
 		return false;
 	add_memory(pass, owner, process->pid, &memory);
-	if (pass->all || !hot_files_recall(pass->files, &process->maps, owner, memory.file_bytes))
+	if (pass->maps || !hot_files_recall(pass->files, &process->maps, owner, memory.file_bytes))
 		process->maps = hot_files_look(pass->files, pass->root, process->pid, owner, memory.file_bytes);
 	return true;
 }
@@ -276,11 +277,36 @@ static void look_at_seen(const struct pass *pass)
 	}
 }
 
-static int look_at_processes(const struct pass *pass, struct err *err)
+/*
+ * A child that was just forked may be as large as its parent a moment later. To find it among all costs a walk through
+ * /proc; its number is known to be a new one, and of a number the session can be asked for without a file.
+ */
+static void look_at_born(const struct pass *pass, pid_t after, pid_t newest)
 {
+	struct seen *seen = pass->sample->seen;
+
+	for (pid_t pid = after + 1; pid <= newest; pid++) {
+		pid_t session = getsid(pid);
+		uint32_t owner = session > 0 ? owner_with(pass->sample, session) : UINT32_MAX;
+		if (owner == UINT32_MAX || seen_has(seen, pid) || !process_is_one(pid))
+			continue;
+		struct hot_maps maps = add_process(pass, owner, pid, NULL);
+		seen_add(seen, pid, session, &maps);
+	}
+}
+
+static int look_at_processes(struct pass *pass, struct err *err)
+{
+	struct seen *seen = pass->sample->seen;
+	pid_t after, newest = pass->root[0] == '\0' ? machine_newest_pid(&seen->handles, pass->root) : 0;
+	bool known = seen_born(seen, newest, &after);
+
+	pass->all = pass->all || (newest > 0 && !known);
 	if (pass->all)
 		return look_at_all(pass, err);
 	look_at_seen(pass);
+	if (known)
+		look_at_born(pass, after, newest);
 	return 0;
 }
 
@@ -312,7 +338,7 @@ static int read_owners(const char *root, struct sample *sample, struct err *err)
 		gpus = xmalloc(sizeof *gpus);
 		gpu_use_open(gpus, root, sample->topology);
 	}
-	const struct pass pass = { root, sample, members, &files, gpus, !may_be_quick(sample) };
+	struct pass pass = { root, sample, members, &files, gpus, !may_be_quick(sample), !sample->quick };
 	int rc = look_at_processes(&pass, err);
 	free(gpus);
 	hot_files_close(&files, sample);

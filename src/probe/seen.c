@@ -1,12 +1,16 @@
 #include "probe/seen.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "probe/process.h"
 
-enum { ANEW_EVERY = 12 }; /* looks at all */
+enum {
+	ANEW_EVERY = 12, /* looks at all */
+	BORN_MOST = 1024, /* of so many it is as quick to look at all */
+};
 
 struct seen *seen_new(void)
 {
@@ -122,6 +126,38 @@ void seen_note_other(struct seen *seen, pid_t pid)
 
 	if (next->others < SEEN_OTHERS_MAX)
 		next->other[next->others++] = pid;
+}
+
+bool seen_born(struct seen *seen, pid_t newest, pid_t *after)
+{
+	*after = seen->newest[1];
+	seen->newest[1] = seen->newest[0] ? seen->newest[0] : newest;
+	seen->newest[0] = newest;
+	return *after > 0 && newest >= *after && newest - *after <= BORN_MOST;
+}
+
+bool seen_has(const struct seen *seen, pid_t pid)
+{
+	const struct seen_list *last = &seen->list[seen->now];
+
+	return bsearch(&pid, last->process, last->count, sizeof last->process[0], compare_pids) != NULL;
+}
+
+void seen_add(struct seen *seen, pid_t pid, pid_t pgid, const struct hot_maps *maps)
+{
+	struct seen_list *last = seen_last(seen);
+	uint32_t at = last->count;
+
+	if (last->count == SEEN_MAX) {
+		last->whole = false;
+		return;
+	}
+	while (at > 0 && last->process[at - 1].pid > pid)
+		at--;
+	memmove(&last->process[at + 1], &last->process[at], (last->count - at) * sizeof last->process[0]);
+	last->process[at] = (struct seen_process){ .pid = pid, .pgid = pgid, .maps = *maps };
+	last->process[at].status = last->count < SEEN_OPEN_MAX ? process_open(pid) : -1;
+	last->count++;
 }
 
 void seen_end(struct seen *seen, const struct sample *sample)

@@ -19,6 +19,8 @@
  *
  *   seen_new() -> with each sample -> seen_free()
  *
+ * Of those that are born between two looks at all, only their numbers are looked at: they are given in order.
+ *
  * A look at all processes begins a new list, takes from the old one what is there still, and leaves it:
  * seen_begin(), seen_take() or seen_note() or seen_note_other() for each, seen_end(). One writer, one thread.
  */
@@ -43,6 +45,7 @@ struct seen {
 	struct seen_list list[2];
 	uint32_t now;              /* which of them is the last that was finished */
 	uint32_t until_anew;       /* looks at all */
+	pid_t newest[2];           /* the number given last, at the last sample and at the one before */
 	bool anew;                 /* the look under way */
 	struct {
 		pid_t pgid, pid;   /* as they were asked for */
@@ -70,6 +73,14 @@ void seen_take(struct seen *seen, struct seen_process *process);
 void seen_note(struct seen *seen, pid_t pid, pid_t pgid, const struct hot_maps *maps, bool stays);
 void seen_note_other(struct seen *seen, pid_t pid);
 void seen_end(struct seen *seen, const struct sample *sample);
+/*
+ * `newest`: the number given last, now. Who was born since the sample before the last has one in (*after, newest]: of
+ * those of the last sample some may not have been there to be seen yet. False: that is not known, or they are many.
+ */
+bool seen_born(struct seen *seen, pid_t newest, pid_t *after);
+/* Of an owner that is in the last list's look: one more, if it is not there yet. */
+void seen_add(struct seen *seen, pid_t pid, pid_t pgid, const struct hot_maps *maps);
+bool seen_has(const struct seen *seen, pid_t pid);
 /* The last look was for this owner too: UINT32_MAX, or its place in owner[]. */
 uint32_t seen_owner(const struct seen *seen, const struct sample_owner *owner);
 

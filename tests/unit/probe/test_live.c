@@ -1,5 +1,7 @@
 /* The probe against this machine and children whose memory is known. */
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,7 +204,12 @@ static struct child start_forking(pid_t *session)
 	char byte = 'r';
 	if (write(told[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1)
 		_exit(1);
-	if (fork() == 0 && write(told[1], &byte, 1) != 1)
+	pid_t grandchild = fork();
+	const size_t large = 96 * MIB;
+	char *memory = grandchild == 0 ? mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+	if (memory && memory != MAP_FAILED)
+		memset(memory, 1, large);
+	if (grandchild == 0 && write(told[1], &byte, 1) != 1)
 		_exit(1);
 	alarm(30);
 	pause();
@@ -234,6 +241,68 @@ static void who_comes_later_is_found_by_the_next_look_at_all(void **state)
 	assert_int_equal(sample.owner[0].processes, 2);
 	kill(-session, SIGKILL);
 	stop_child(&child);
+	seen_free(sample.seen);
+}
+
+static void *rest(void *ctx)
+{
+	int number = (int)gettid();
+
+	if (write(*(int *)ctx, &number, sizeof number) == sizeof number)
+		pause();
+	return ctx;
+}
+
+/* While nothing else changes: with the next sample or the one after it, and no thread is taken for a process. */
+static void a_large_child_is_found_by_a_quick_look(void **state)
+{
+	static struct sample sample;
+	pid_t session;
+	struct child child = start_forking(&session);
+	int looks = 0;
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = session };
+	sample.seen = seen_new();
+	look(&sample, false);
+	look(&sample, true);
+	assert_int_equal(sample.owner[0].processes, 1);
+	assert_int_equal(write(child.ready, "f", 1), 1);
+	while (sample.owner[0].anon_bytes < 96 * MIB && looks++ < 40) {
+		poll(NULL, 0, 50);
+		look(&sample, true);
+	}
+	assert_int_equal(sample.owner[0].processes, 2);
+	assert_true(sample.owner[0].anon_bytes >= 96 * MIB);
+	assert_int_equal(seen_last(sample.seen)->count, 2);
+	look(&sample, true);
+	look(&sample, false);
+	assert_int_equal(sample.owner[0].processes, 2);
+	kill(-session, SIGKILL);
+	stop_child(&child);
+	seen_free(sample.seen);
+}
+
+static void a_thread_is_no_process(void **state)
+{
+	static struct sample sample;
+	pthread_t thread;
+	int ends[2], number;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = getsid(0) };
+	sample.seen = seen_new();
+	look(&sample, false);
+	assert_int_equal(pthread_create(&thread, NULL, rest, &ends[1]), 0);
+	assert_int_equal(read(ends[0], &number, sizeof number), sizeof number);
+	look(&sample, true);
+	look(&sample, true);
+	assert_true(seen_has(sample.seen, getpid()) && !seen_has(sample.seen, number));
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	close(ends[0]);
+	close(ends[1]);
 	seen_free(sample.seen);
 }
 
@@ -363,6 +432,8 @@ int main(void)
 		cmocka_unit_test(a_mapped_model_counts_once_over_two_owners),
 		cmocka_unit_test(what_stays_open_tells_of_now),
 		cmocka_unit_test(who_comes_later_is_found_by_the_next_look_at_all),
+		cmocka_unit_test(a_large_child_is_found_by_a_quick_look),
+		cmocka_unit_test(a_thread_is_no_process),
 		cmocka_unit_test(who_was_nobodys_is_found_when_it_is_asked_for),
 		cmocka_unit_test(one_that_is_asked_for_by_its_number_has_its_children),
 		cmocka_unit_test(a_mapped_file_is_recalled_by_any_of_its_names),
