@@ -266,7 +266,7 @@ void shell_picture(void *ctx, uint32_t model, int64_t pixels, struct picture_nee
 
 /* shell_usage.c: what keys used of their tokens of a day. */
 void shell_open_usage(struct shell *shell); /* in earlier lives; behind the gateway */
-void shell_on_tokens(void *ctx, uint64_t key, int64_t whole_at_us);
+void shell_on_tokens(void *ctx, uint64_t key, const struct quota_tokens *tokens);
 
 /* shell_learned.c: what the arbiter learned, kept over lives of the daemon. */
 void shell_open_learned(struct shell *shell); /* tells the arbiter; behind its models and pools */

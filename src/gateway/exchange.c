@@ -41,9 +41,9 @@ static void end_count(struct exchange *exchange, int64_t tokens)
 	quota_return(&gateway->quotas, key);
 	if (key->tokens_per_day == 0 || tokens == 0)
 		return;
-	int64_t whole_at_us = quota_charge(&gateway->quotas, key, tokens, boot_now_us());
+	struct quota_tokens used = quota_charge(&gateway->quotas, key, tokens, boot_now_us());
 	if (gateway->host.on_tokens)
-		gateway->host.on_tokens(gateway->host.ctx, quota_key(key->name), whole_at_us);
+		gateway->host.on_tokens(gateway->host.ctx, quota_key(key->name), &used);
 }
 
 static void conclude(struct exchange *exchange, enum fail fail, int status)

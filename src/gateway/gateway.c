@@ -204,9 +204,9 @@ void gateway_drain(struct gateway *gateway)
 		client_drain(LIST_ENTRY(node, struct client, node));
 }
 
-void gateway_restore_tokens(struct gateway *gateway, uint64_t key, int64_t whole_at_us)
+void gateway_restore_tokens(struct gateway *gateway, uint64_t key, const struct quota_tokens *tokens)
 {
-	quota_restore(&gateway->quotas, key, whole_at_us, boot_now_us());
+	quota_restore(&gateway->quotas, key, tokens, boot_now_us());
 }
 
 void gateway_close_door(struct gateway *gateway)

@@ -25,6 +25,7 @@
  * looks complete.
  */
 struct gateway;
+struct quota_tokens;
 struct uv_loop_s;
 
 /* How a dispatched or abandoned request ended, for the arbiter, history and metrics. */
@@ -128,10 +129,10 @@ struct gateway_host {
 	/* The number of the decision that just dispatched that request; 0 = none. NULL: not told. */
 	uint64_t (*decision)(void *ctx, uint64_t request);
 	/*
-	 * A key (quota_key() of its name) that may use so many tokens a day used some; at `whole_at_us` it has all of them again. For
-	 * gateway_restore_tokens() in a later life. NULL: nobody keeps it.
+	 * A key (quota_key() of its name) that may use so many tokens a day used some. For gateway_restore_tokens() in a
+	 * later life. NULL: nobody keeps it.
 	 */
-	void (*on_tokens)(void *ctx, uint64_t key, int64_t whole_at_us);
+	void (*on_tokens)(void *ctx, uint64_t key, const struct quota_tokens *tokens);
 	/* What the model cannot make (enum makes), as far as its file and flags tell. NULL: nothing is known. */
 	uint32_t (*lacks)(void *ctx, uint32_t model);
 	/* NULL: no picture is weighed. */
@@ -163,7 +164,7 @@ void gateway_reconfigure(struct gateway *gateway, const struct conf *conf);
  */
 void gateway_drain(struct gateway *gateway);
 /* What on_tokens told of a key in an earlier life; before the first request. A reload may yet add the key. */
-void gateway_restore_tokens(struct gateway *gateway, uint64_t key, int64_t whole_at_us);
+void gateway_restore_tokens(struct gateway *gateway, uint64_t key, const struct quota_tokens *tokens);
 /* No new connections any more but at the control socket. */
 void gateway_close_door(struct gateway *gateway);
 uint32_t gateway_exchanges(const struct gateway *gateway); /* live ones */

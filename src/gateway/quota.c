@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "gateway/failure.h"
 
 #define MINUTE_US (INT64_C(60) * US_PER_S)
 #define DAY_US (INT64_C(86400) * US_PER_S)
@@ -16,7 +17,7 @@ struct quota {
 	int64_t live;
 	/* When the burst that was used is whole again: each request moves it by a minute's share. */
 	int64_t whole_at_us;
-	int64_t tokens_whole_at_us; /* the same of a day's tokens */
+	struct quota_tokens tokens; /* the same of a day's tokens */
 };
 
 void quota_init(struct list *quotas)
@@ -65,10 +66,27 @@ static int64_t day_share_us(int64_t tokens, int64_t per_day)
 	return (int64_t)((share < most ? share : most) + 0.5);
 }
 
-/* 0 where a token is left of the day's; else how long until one is. */
-static int64_t tokens_wait_us(const struct quota *quota, int64_t per_day, int64_t now_us)
+/*
+ * What was used are so many tokens, whatever a reload says of the day's number since. Where that made the number
+ * much smaller, what is beyond twice of it is forgiven: the first token is there again within a day.
+ */
+static void reckon_by(struct quota_tokens *tokens, int64_t per_day, int64_t now_us)
 {
-	int64_t over_us = later(quota->tokens_whole_at_us, now_us) + day_share_us(1, per_day) - now_us - DAY_US;
+	int64_t left_us = later(tokens->whole_at_us - now_us, 0);
+
+	if (left_us > 0 && tokens->per_day > 0 && tokens->per_day != per_day) {
+		double anew_us = (double)left_us * (double)tokens->per_day / (double)per_day;
+		double most_us = 2 * (double)DAY_US;
+		left_us = (int64_t)(per_day > tokens->per_day || anew_us < most_us ? anew_us : most_us);
+	}
+	*tokens = (struct quota_tokens){ now_us + left_us, per_day };
+}
+
+/* 0 where a token is left of the day's; else how long until one is. */
+static int64_t tokens_wait_us(struct quota *quota, int64_t per_day, int64_t now_us)
+{
+	reckon_by(&quota->tokens, per_day, now_us);
+	int64_t over_us = quota->tokens.whole_at_us + day_share_us(1, per_day) - now_us - DAY_US;
 
 	return over_us > 0 ? over_us : 0;
 }
@@ -135,20 +153,23 @@ void quota_return(struct list *quotas, const struct conf_key *key)
 	find(quotas, quota_key(key->name))->live--;
 }
 
-int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us)
+struct quota_tokens quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us)
 {
 	struct quota *quota = find(quotas, quota_key(key->name));
 
-	quota->tokens_whole_at_us =
-		later(quota->tokens_whole_at_us, now_us) + day_share_us(tokens, key->tokens_per_day);
-	return quota->tokens_whole_at_us;
+	reckon_by(&quota->tokens, key->tokens_per_day, now_us);
+	quota->tokens.whole_at_us += day_share_us(tokens, key->tokens_per_day);
+	return quota->tokens;
 }
 
-void quota_restore(struct list *quotas, uint64_t key, int64_t whole_at_us, int64_t now_us)
+void quota_restore(struct list *quotas, uint64_t key, const struct quota_tokens *tokens, int64_t now_us)
 {
 	int64_t most_us = now_us + 2 * DAY_US;
 
-	if (whole_at_us <= now_us)
+	if (tokens->whole_at_us <= now_us)
 		return;
-	find(quotas, key)->tokens_whole_at_us = whole_at_us < most_us ? whole_at_us : most_us;
+	find(quotas, key)->tokens = (struct quota_tokens){
+		.whole_at_us = tokens->whole_at_us < most_us ? tokens->whole_at_us : most_us,
+		.per_day = tokens->per_day,
+	};
 }

@@ -6,7 +6,6 @@
 
 #include "base/list.h"
 #include "conf/conf.h"
-#include "gateway/failure.h"
 
 /*
  * quota - how much an API key may ask for: requests a minute and at once, tokens a day.
@@ -17,6 +16,14 @@
  * may use more, and the key waits the longer. Requests for models count, looks
  * and our own endpoints do not.
  */
+struct failure;
+
+/* Of a day's tokens: when all are there again, if so many come back in a day. Only together they tell how many are gone. */
+struct quota_tokens {
+	int64_t whole_at_us;
+	int64_t per_day; /* 0: by the number that there is next */
+};
+
 void quota_init(struct list *quotas);
 void quota_release(struct list *quotas);
 
@@ -24,13 +31,13 @@ void quota_release(struct list *quotas);
 bool quota_take(struct list *quotas, const struct conf_key *key, int64_t now_us, struct failure *failure);
 void quota_return(struct list *quotas, const struct conf_key *key);
 
-/* The key, which has `tokens_per_day`, used some. Returns when it has all of a day's again. */
-int64_t quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us);
+/* The key, which has `tokens_per_day`, used some. Returns what is to be remembered. */
+struct quota_tokens quota_charge(struct list *quotas, const struct conf_key *key, int64_t tokens, int64_t now_us);
 /*
  * ... and takes that back in a later life. Over a restart only the wall clock tells the time, and it may have been
  * wrong: whatever it says, the first token is there again within a day.
  */
-void quota_restore(struct list *quotas, uint64_t key, int64_t whole_at_us, int64_t now_us);
+void quota_restore(struct list *quotas, uint64_t key, const struct quota_tokens *tokens, int64_t now_us);
 /* What a key is remembered by: it outlives the configuration that names it, which a reload may bring back. */
 uint64_t quota_key(const char *name);
 

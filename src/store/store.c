@@ -385,6 +385,14 @@ bool store_forget_learned(struct store *store, uint64_t file_key, uint64_t build
 	return put(store, item, false);
 }
 
+void store_hurry(struct store *store)
+{
+	pthread_mutex_lock(&store->lock);
+	store->hurry = true;
+	pthread_cond_signal(&store->work);
+	pthread_mutex_unlock(&store->lock);
+}
+
 void store_counters(struct store *store, struct store_counters *out)
 {
 	*out = (struct store_counters){ 0 };

@@ -98,6 +98,12 @@ int store_load_learned(struct store *store, uint32_t row_bytes,
                        void (*each)(void *ctx, const void *row), void *ctx);
 
 /*
+ * What is queued is written at once, and not together with what the next quarter of a second brings: of a row
+ * that matters, the kill that loses it has to come before its commit.
+ */
+void store_hurry(struct store *store);
+
+/*
  * Run a history query on the store's thread; `done` is called there with a JSON
  * text (an array of objects, newest first) that is valid during the call, or
  * NULL where it failed. kind: "decisions", "requests", "observations".

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import socket
+import sqlite3
 import stat
 
 import pytest
@@ -256,6 +257,11 @@ def test_a_key_for_some_models_reads_no_other_s_name(start):
     follower.close()
 
 
+def row_sizes(daemon):
+    with sqlite3.connect(os.path.join(daemon.folder, "state", "history.db")) as history:
+        return [row[0] for row in history.execute("SELECT length(row) FROM learned")]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_key_may_use_so_many_tokens_a_day(start, stream):
     keys = [{"key": "k", "name": "k", "tokens_per_day": 100}, {"key": "o", "name": "o"}]
@@ -282,3 +288,21 @@ def test_a_key_may_use_so_many_tokens_a_day(start, stream):
     assert third.ask("POST", "/api/v1/config/reload", {})[0] == 200
     answer = chat(third, "a", 1, headers=bearer("k"))
     assert (answer.status, answer.error["code"]) == (429, "key_tokens"), "nor does a reload that brings the key"
+    keys[0]["tokens_per_day"] = 100000
+    with open(third.config, "w") as out:
+        out.write(config(third.port, {"a": real("tiny.gguf")}, api_keys=keys))
+    assert third.ask("POST", "/api/v1/config/reload", {})[0] == 200
+    assert chat(third, "a", 1, headers=bearer("k")).status == 200, "who may use more has the rest of it"
+
+
+def test_tokens_used_outlive_a_kill(start):
+    """What ended is written at once, together with what else is queued."""
+    keys = [{"key": "k", "name": "k", "tokens_per_day": 10}]
+    daemon = start({"a": real("tiny.gguf")}, api_keys=keys)
+    assert chat(daemon, "a", 20, headers=bearer("k")).status == 200
+    wait_for("the row", lambda: 40 in row_sizes(daemon))
+    daemon.process.kill()
+    daemon.process.wait()
+    again = start({"a": real("tiny.gguf")}, api_keys=keys, folder=daemon.folder)
+    answer = chat(again, "a", 1, headers=bearer("k"))
+    assert (answer.status, answer.error["code"]) == (429, "key_tokens"), answer

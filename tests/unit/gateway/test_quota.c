@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "gateway/failure.h"
 #include "gateway/quota.h"
 
 static char name[] = "laptop";
@@ -82,8 +83,8 @@ static void a_day_s_tokens(void **state)
 	assert_true(take_at(&quotas, &key, 0, &failure));
 	quota_charge(&quotas, &key, 86399, now_us);
 	assert_true(take_at(&quotas, &key, 0, &failure)); /* one is left */
-	int64_t whole_at_us = quota_charge(&quotas, &key, 11, now_us);
-	assert_int_equal(whole_at_us, now_us + 86410 * US_PER_S);
+	struct quota_tokens used = quota_charge(&quotas, &key, 11, now_us);
+	assert_int_equal(used.whole_at_us, now_us + 86410 * US_PER_S);
 	assert_false(take_at(&quotas, &key, 0, &failure));
 	assert_int_equal(failure.status, 429);
 	assert_string_equal(failure.code, "key_tokens");
@@ -94,14 +95,52 @@ static void a_day_s_tokens(void **state)
 	assert_true(take_at(&quotas, &key, 11, &failure));
 	/* The next life takes it up where it was. */
 	quota_init(&later_life);
-	quota_restore(&later_life, quota_key(name), whole_at_us + 3600 * US_PER_S, now_us);
+	used.whole_at_us += 3600 * US_PER_S;
+	quota_restore(&later_life, quota_key(name), &used, now_us);
 	assert_false(take_at(&later_life, &key, 20, &failure));
 	assert_int_equal(failure.retry_after_s, 60); /* an hour: but a client asks again sooner than that */
 	assert_true(take_at(&later_life, &key, 3700, &failure));
 	/* Also where a wrong clock put it years ahead. */
-	quota_restore(&later_life, quota_key(name), now_us + INT64_C(3650) * 86400 * US_PER_S, now_us);
+	used.whole_at_us = now_us + INT64_C(3650) * 86400 * US_PER_S;
+	quota_restore(&later_life, quota_key(name), &used, now_us);
 	assert_false(take_at(&later_life, &key, 86400, &failure));
 	assert_true(take_at(&later_life, &key, 86402, &failure));
+	quota_release(&quotas);
+	quota_release(&later_life);
+}
+
+/* Tokens were used, and not a share of whatever the number will be: who may use more has the rest of it at once. */
+static void a_day_s_number_may_change(void **state)
+{
+	struct conf_key key = { .name = name, .tokens_per_day = 86400 };
+	struct failure failure;
+	struct list quotas, later_life;
+	int64_t now_us = 1000000000;
+	(void)state;
+
+	quota_init(&quotas);
+	struct quota_tokens used = quota_charge(&quotas, &key, 2 * 86400, now_us);
+	assert_false(take_at(&quotas, &key, 0, &failure));
+	key.tokens_per_day = 4 * 86400;
+	assert_true(take_at(&quotas, &key, 0, &failure));
+	quota_charge(&quotas, &key, 2 * 86400 - 1, now_us);
+	assert_true(take_at(&quotas, &key, 0, &failure));
+	quota_charge(&quotas, &key, 5, now_us);
+	assert_false(take_at(&quotas, &key, 0, &failure));
+	assert_int_equal(failure.retry_after_s, 2); /* five, four a second */
+	/* Also where it changed from one life to the next. */
+	quota_init(&later_life);
+	quota_restore(&later_life, quota_key(name), &used, now_us);
+	assert_true(take_at(&later_life, &key, 0, &failure));
+	key.tokens_per_day = 86400;
+	assert_false(take_at(&later_life, &key, 0, &failure));
+	assert_false(take_at(&later_life, &key, 86399, &failure));
+	assert_true(take_at(&later_life, &key, 86402, &failure));
+	/* Made smaller, none has to wait for more than a day. */
+	key.tokens_per_day = 864;
+	assert_false(take_at(&quotas, &key, 1, &failure));
+	assert_false(take_at(&quotas, &key, 86399, &failure));
+	assert_true(take_at(&quotas, &key, 86400 + 200, &failure));
 	quota_release(&quotas);
 	quota_release(&later_life);
 }
@@ -112,6 +151,7 @@ int main(void)
 		cmocka_unit_test(a_burst_and_then_evenly),
 		cmocka_unit_test(so_many_at_once),
 		cmocka_unit_test(a_day_s_tokens),
+		cmocka_unit_test(a_day_s_number_may_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
