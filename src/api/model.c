@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "api/argv.h"
 #include "api/estimate_json.h"
 #include "api/experts.h"
 #include "api/inside.h"
@@ -299,14 +300,14 @@ void handle_models(struct api *api, struct call *call, const char *name)
 
 /* ---- one model ---- */
 
-static json_t *configuration_json(const struct conf_model *m)
+static json_t *configuration_json(const struct conf *conf, const struct conf_model *m)
 {
 	json_t *json = json_object();
 
 	json_object_set_new(json, "file", json_name(m->file));
-	json_object_set_new(json, "cmd", json_name(m->cmd));
+	json_object_set_new(json, "cmd", argv_line_json(conf, &m->cmd_argv));
 	json_object_set_new(json, "url", json_name(m->url));
-	json_object_set_new(json, "args", strings_json(&m->args));
+	json_object_set_new(json, "args", argv_json(conf, &m->args));
 	json_object_set_new(json, "context_min", json_integer(m->context_min));
 	json_object_set_new(json, "context_max", m->context_max < 0 ? json_null()
 	                                                            : json_integer(m->context_max));
@@ -373,7 +374,7 @@ void handle_model(struct api *api, struct call *call, const char *name)
 	json_t *json = api_model_json(api, &model, index);
 	json_object_set_new(json, "text", state_json(api, &model, index));
 	json_object_set_new(json, "error", json_name(error));
-	json_object_set_new(json, "configured", conf ? configuration_json(conf) : json_null());
+	json_object_set_new(json, "configured", conf ? configuration_json(api->host.conf(api->host.ctx), conf) : json_null());
 	json_object_set_new(json, "estimate", estimate ? estimate_json(estimate) : json_null());
 	api_reply(call, 200, json);
 }

@@ -27,9 +27,12 @@ static int parse_url(const char *url, struct dial_target *target, struct err *er
 {
 	struct str text = str_from(url), prefix, name, port = { NULL, 0 };
 
-	if (str_starts(text, "https://"))
+	if (str_starts(text, "https://") && !strchr(url, '@'))
 		return bad_url(url, "https is not spoken here; use http:// or the socket", err);
-	if (strpbrk(url, "\r\n \t?#@"))
+	if (strchr(url, '@')) /* perhaps a password: it is not shown again */
+		return err_set(err, -EINVAL, "--url: a name or password before an '@' is not sent; give a key by "
+		                             "COTENANT_KEY, and http://HOST:PORT alone");
+	if (strpbrk(url, "\r\n \t?#"))
 		return bad_url(url, "that is no plain http address", err);
 	if (str_starts(text, "http://"))
 		text = (struct str){ text.data + 7, text.length - 7 };

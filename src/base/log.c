@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
+
 static enum log_level level_shown = LOG_LEVEL_INFO;
 
 void log_set_level(enum log_level level)
@@ -55,6 +57,9 @@ void log_line(enum log_level level, const char *format, ...)
 	int end = start + length;
 	if (end > (int)sizeof(line) - 2)
 		end = (int)sizeof(line) - 2;
+	line[end] = '\0';
+	str_hide_passwords(line + start);
+	end = start + (int)strlen(line + start);
 	for (int i = start; i < end; i++)
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';

@@ -125,6 +125,29 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return least < c ? least : c;
 }
 
+/* To the last "@": a password may hold what else would end a host's name. */
+static char *hide_one(char *from)
+{
+	char *at = NULL, *end = from;
+
+	for (; *end && !strchr(" \t\r\n\"'<>", *end); end++)
+		if (*end == '@')
+			at = end;
+	if (!at)
+		return end;
+	size_t length = (size_t)(at - from), shown = length < 3 ? length : 3;
+	memset(from, '*', shown);
+	memmove(from + shown, at, strlen(at) + 1);
+	return from + shown;
+}
+
+char *str_hide_passwords(char *text)
+{
+	for (char *at = strstr(text, "://"); at; at = strstr(at, "://"))
+		at = hide_one(at + 3);
+	return text;
+}
+
 unsigned str_distance(struct str a, struct str b)
 {
 	unsigned rows[3][DISTANCE_MAX + 1];

@@ -84,6 +84,12 @@ uint64_t str_hash(struct str a);
 bool str_copy(char *out, size_t out_bytes, struct str a);
 
 /*
+ * Of each address in the text what stands before its "@" becomes "***" (as much of that as there is room for): who
+ * writes a name and a password into an address means it for a server, and not for a log. In place; returns `text`.
+ */
+char *str_hide_passwords(char *text);
+
+/*
  * Edits needed to turn one text into the other (Damerau-Levenshtein with
  * adjacent swaps, ASCII case ignored). Texts over 64 bytes compare by their
  * first 64.

@@ -122,7 +122,8 @@ char *bind_text(struct binder *binder, const struct field *field, struct place a
 		                            : NULL;
 		if (wrong) {
 			char said[EXCERPT];
-			bool secret = field->flags & FIELD_SECRET;
+			bool secret = field->flags & FIELD_SECRET ||
+			              (field->flags & FIELD_ADDRESS && raw.length && memchr(raw.data, '@', raw.length));
 			bind_error(binder, at, "", "%s%s%s%s", secret ? "" : "'",
 			           secret ? "" : excerpt(said, raw), secret ? "" : "': ", wrong);
 		} else {

@@ -111,7 +111,11 @@ void problems_finish(struct problems *problems, struct buf *out)
 
 const char *excerpt(char out[EXCERPT], struct str text)
 {
-	if (!str_copy(out, EXCERPT, text)) {
+	char *whole = str_hide_passwords(xstrndup(text.data ? text.data : "", text.length));
+	bool fits = str_copy(out, EXCERPT, str_from(whole));
+
+	free(whole);
+	if (!fits) {
 		size_t end = EXCERPT - 4;
 		while (end > 0 && ((unsigned char)out[end] & 0xC0) == 0x80)
 			end--; /* not within a character */

@@ -64,6 +64,7 @@ enum field_flag {
 	FIELD_HIDDEN = 32,  /* used up while reading: not printed */
 	FIELD_NOTED = 64,   /* `also` is a bool: was it given? printed only then */
 	FIELD_REQUIRED = 128,
+	FIELD_ADDRESS = 256, /* may be written with a password before an "@": then no message repeats it */
 };
 
 enum field_effect {

@@ -48,10 +48,26 @@ static void scan_lines(struct instance *instance, struct str bytes)
 
 /* ---- secrets ---- */
 
+/* What stands before the "@" of an address: a proxy's, a registry's. */
+static void add_address(struct redactor *redactor, const char *word)
+{
+	const char *from = strstr(word, "://"), *at = from ? strrchr(from, '@') : NULL;
+
+	if (!at)
+		return;
+	char *secret = xstrndup(from + 3, (size_t)(at - from) - 3);
+	const char *password = strchr(secret, ':');
+	redactor_add(redactor, secret);
+	if (password)
+		redactor_add(redactor, password + 1);
+	free(secret);
+}
+
 static void add_flags(struct redactor *redactor, const struct conf_strings *words)
 {
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->items[i], *equal = strchr(word, '=');
+		add_address(redactor, word);
 		if (word[0] != '-')
 			continue;
 		struct str rest, flag = str_cut(str_from(word), '=', &rest);
@@ -78,6 +94,8 @@ void instance_learn_secrets(struct instance *instance)
 	for (size_t i = 0; i < model->env.count; i++)
 		if (names_secret(model->env.items[i].name))
 			redactor_add(redactor, model->env.items[i].value);
+		else
+			add_address(redactor, model->env.items[i].value);
 	add_flags(redactor, &model->args);
 	add_flags(redactor, &model->cmd_argv);
 }

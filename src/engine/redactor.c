@@ -130,3 +130,25 @@ bool names_secret(const char *name)
 	}
 	return false;
 }
+
+void redact_word(const char *word, bool *is_value, struct buf *out)
+{
+	struct str value, flag = str_cut(str_from(word), '=', &value);
+	char name[64];
+	bool secret = word[0] == '-' && str_copy(name, sizeof(name), flag) && names_secret(name);
+
+	if (*is_value && word[0] != '-') {
+		buf_append_str(out, STR("***"));
+		*is_value = false;
+		return;
+	}
+	*is_value = secret && !value.data;
+	if (secret && value.data) {
+		buf_append_str(out, flag);
+		buf_append_str(out, STR("=***"));
+		return;
+	}
+	char *shown = str_hide_passwords(xstrdup(word));
+	buf_append_str(out, str_from(shown));
+	free(shown);
+}

@@ -36,5 +36,10 @@ void redactor_release(struct redactor *redactor);
 
 /* Would a person keep the value of a variable or flag of that name to themselves? HF_TOKEN, --api-key ... */
 bool names_secret(const char *name);
+/*
+ * A word of a command line as it may be shown: what its flag names a secret, and what stands before an address's "@",
+ * becomes "***". `*is_value`: is it the value of such a flag? and then: is the next one?
+ */
+void redact_word(const char *word, bool *is_value, struct buf *out);
 
 #endif

@@ -79,6 +79,28 @@ static void copy_says_when_it_cut(void **state)
 	assert_string_equal(out, "abc");
 }
 
+static void a_password_in_an_address_is_hidden(void **state)
+{
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "http://user:pass@host:1/x", "http://***@host:1/x" },
+		{ "at http://user:p@ss/w?rd@host and ftp://u:p@h.", "at http://***@host and ftp://***@h." },
+		{ "'http://u@h'", "'http://*@h'" },
+		{ "http://host/a and me@home", "http://host/a and me@home" },
+		{ "http://@host", "http://@host" },
+		{ "http://", "http://" },
+		{ "", "" },
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[80];
+		assert_true(str_copy(text, sizeof(text), str_from(cases[i].text)));
+		assert_string_equal(str_hide_passwords(text), cases[i].shown);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -87,6 +109,7 @@ int main(void)
 		cmocka_unit_test(distance_counts_edits),
 		cmocka_unit_test(only_what_may_have_been_meant_is_near),
 		cmocka_unit_test(copy_says_when_it_cut),
+		cmocka_unit_test(a_password_in_an_address_is_hidden),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,6 +90,23 @@ static void names_that_hold_secrets(void **state)
 		assert_false(names_secret(open[i]));
 }
 
+static void words_of_a_command_line_are_shown_without_secrets(void **state)
+{
+	static const char *const words[] = { "--api-key", "abc", "--api-key=abc", "-m", "x=y", "--token", "--port", "80",
+		                             "http://u:pw@h/x" };
+	static const char *const shown[] = { "--api-key", "***", "--api-key=***", "-m", "x=y", "--token", "--port",
+		                             "80", "http://***@h/x" };
+	bool is_value = false;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct buf out = BUF_INIT;
+		redact_word(words[i], &is_value, &out);
+		assert_string_equal(buf_cstr(&out), shown[i]);
+		buf_release(&out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +116,7 @@ int main(void)
 		cmocka_unit_test(short_ones_and_none_change_nothing),
 		cmocka_unit_test(forgotten_secrets_pass_and_new_ones_do_not),
 		cmocka_unit_test(names_that_hold_secrets),
+		cmocka_unit_test(words_of_a_command_line_are_shown_without_secrets),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
