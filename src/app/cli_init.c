@@ -169,6 +169,10 @@ static void name_of_file(const char *path, char *out, size_t out_bytes)
 		bool keeps = (*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') || strchr("._-", *at);
 		*at = upper ? (char)(*at - 'A' + 'a') : keeps ? *at : '-';
 	}
+	size_t dashes = strspn(out, "-"); /* a name begins with none */
+	memmove(out, out + dashes, strlen(out + dashes) + 1);
+	if (!*out)
+		str_copy(out, out_bytes, STR("model"));
 }
 
 static bool is_taken(char (*names)[80], int count, const char *name)

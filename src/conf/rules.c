@@ -19,12 +19,36 @@ static bool is_word(char c)
 	return is_letter(c) || is_digit(c) || c == '_';
 }
 
-/* No control bytes; what is not ASCII is UTF-8 already, since the file is. */
+/*
+ * No control bytes; what is not ASCII is UTF-8 already, since the file is. Of that no C1 controls, no separators of
+ * lines, and nothing that turns the direction of what a terminal or a page shows beside it.
+ */
 static bool is_printable(struct str text)
 {
-	for (size_t i = 0; i < text.length; i++)
-		if ((unsigned char)text.data[i] < 0x20 || text.data[i] == 0x7F)
+	const unsigned char *b = (const unsigned char *)text.data;
+
+	for (size_t i = 0; i < text.length; i++) {
+		size_t left = text.length - i;
+		if (b[i] < 0x20 || b[i] == 0x7F || (b[i] == 0xC2 && left > 1 && b[i + 1] < 0xA0))
 			return false;
+		if (b[i] == 0xE2 && left > 2 && b[i + 1] == 0x80 && b[i + 2] >= 0xA8 && b[i + 2] <= 0xAE)
+			return false; /* U+2028 to U+202E */
+		if (b[i] == 0xE2 && left > 2 && b[i + 1] == 0x81 && b[i + 2] >= 0xA6 && b[i + 2] <= 0xA9)
+			return false; /* U+2066 to U+2069 */
+		if (b[i] == 0xEF && left > 2 && b[i + 1] == 0xBB && b[i + 2] == 0xBF)
+			return false; /* U+FEFF */
+	}
+	return true;
+}
+
+/* A client that writes the name into a path takes such parts away: "." and "..", and what is between two slashes and empty. */
+static bool is_path_safe(struct str text)
+{
+	for (struct str rest = text; rest.data;) {
+		struct str part = str_cut(rest, '/', &rest);
+		if (part.length == 0 || str_is(part, ".") || str_is(part, ".."))
+			return false;
+	}
 	return true;
 }
 
@@ -36,6 +60,11 @@ const char *rule_pattern(struct str text)
 		return "a name may have 200 bytes at most; try: a shorter one";
 	if (!is_printable(text) || str_trim(text).length != text.length)
 		return "a name must not hold control characters, nor begin or end with a blank; "
+		       "try: a word, such as chat";
+	if (text.data[0] == '-')
+		return "a name must not begin with -, which begins an option of a command; try: a word, such as chat";
+	if (!is_path_safe(text))
+		return "a name is part of paths: between its slashes must stand something, and not . or ..; "
 		       "try: a word, such as chat";
 	return NULL;
 }
@@ -96,6 +125,8 @@ const char *rule_url(struct str text)
 	struct str name, port, rest;
 	uint64_t number;
 
+	if (text.length && memchr(text.data, '@', text.length))
+		return "a name or password before an '@' is not sent to a server; try: http://HOST:PORT alone";
 	size_t scheme = str_starts(text, "http://") ? 7 : str_starts(text, "https://") ? 8 : 0;
 	if (!scheme)
 		return hint;

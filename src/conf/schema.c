@@ -301,7 +301,7 @@ static const struct field model_fields[] = {
 	{ "cmd", FIELD_ARGS, DRAIN, MODEL(cmd_argv),
 	  .help = "engine: command: what to run. ${PORT}, ${SOCKET}, ${FILE} and ${MODEL} are "
 	          "filled in when it starts." },
-	{ "url", FIELD_STRING, DRAIN, MODEL(url), .refuse = rule_url,
+	{ "url", FIELD_STRING, DRAIN, FIELD_ADDRESS, MODEL(url), .refuse = rule_url,
 	  .help = "A server that runs already, as http://HOST:PORT: it is asked and measured, never "
 	          "started or ended. With `cmd` it is started, and listens there." },
 	{ "health", FIELD_STRING, DRAIN, MODEL(health), .refuse = rule_path, .fallback = "/health",
@@ -344,7 +344,10 @@ static const struct field key_fields[] = {
 	{ "tokens_per_day", FIELD_INT, LIVE, KEY(tokens_per_day), .max = INT64_MAX,
 	  .fallback = "0", .help = "Tokens of prompts and answers a day, as engines count them (by its bytes, what a client broke "
 	                           "off before they told); they come back evenly, and what is under way when they "
-	                           "are used up may end. 0: as many as it likes." },
+	                           "are used up may end. What was used stays used whatever becomes of the number, "
+	                           "and over restarts; a daemon that is killed (`kill -9`) forgets what is under "
+	                           "way at that moment, and of what just ended at most the last 0.25 s. 0: as "
+	                           "many as it likes." },
 	END,
 };
 static const struct section key_section = {
@@ -409,9 +412,9 @@ static const struct field root_fields[] = {
 	  .max = LONGEST, .fallback = "0s", .help = "How long engines outlive a daemon that died." },
 	{ "socket", FIELD_GROUP, RESTART, .section = &socket_section,
 	  .help = "Who else may reach the control socket." },
-	{ "hosts", FIELD_STRINGS, LIVE, CONF(hosts), .refuse = rule_host,
+	{ "hosts", FIELD_STRINGS, LIVE, FIELD_ADDRESS, CONF(hosts), .refuse = rule_host,
 	  .help = "Further Host names by which this machine may be called." },
-	{ "cors", FIELD_STRINGS, LIVE, CONF(cors), .refuse = rule_origin,
+	{ "cors", FIELD_STRINGS, LIVE, FIELD_ADDRESS, CONF(cors), .refuse = rule_origin,
 	  .help = "Origins of web pages that may do more than look." },
 	{ "local_admin", FIELD_BOOL, LIVE, CONF(local_admin), .fallback = "false",
 	  .help = "true: programs on loopback may load, unload and reload without a key." },

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness import (LLAMA, MIB, MODELS, PROGRAM, ROOT, ask, chat, config, decisions, engine_pids, fake, in_threads, kill, models, real, state,
+from harness import (FAKE, LLAMA, MIB, MODELS, PROGRAM, ROOT, ask, chat, config, decisions, engine_pids, fake, in_threads, kill, models, real, state,
                      wait_for)
 
 
@@ -437,3 +437,26 @@ def test_run_says_where_the_cause_stands(start):
     for name, command in (("broken", "show broken"), ("dies", "logs dies"), ("hand", "load hand")):
         done = run("run", name, "Hello", daemon=daemon)
         assert done.returncode == 1 and done.stderr.endswith(f"\n  try: cotenant {command}\n"), done
+
+
+def test_init_writes_names_that_a_configuration_may_hold(tmp_path):
+    for name in ("-foo.gguf", "--.gguf", " x y.gguf", "a*.gguf", "b\u202ec.gguf", "..gguf"):
+        os.symlink(os.path.join(MODELS, "tiny.gguf"), tmp_path / ("linked-" + name))
+        with open(os.path.join(MODELS, "tiny.gguf"), "rb") as model, open(tmp_path / name, "wb") as out:
+            out.write(model.read())
+    file = str(tmp_path / "c.yaml")
+    done = run("init", "-f", file, str(tmp_path), folder=tmp_path)
+    assert done.returncode == 0, done
+    checked = run("check", "-f", file, folder=tmp_path)
+    assert "error" not in checked.stdout + checked.stderr, checked
+
+
+def test_no_secret_of_a_command_line_is_shown(start):
+    secret = "s3cretpassword"
+    model = {"engine": "command", "footprint": "300MiB", "health": "/health",
+             "cmd": f"{FAKE} --host 127.0.0.1 --port ${{PORT}} --alias http://me:{secret}@x/ --api-key {secret}"}
+    daemon = start({"a": model})
+    chat(daemon, "a")
+    for words in (["show", "a"], ["show", "a", "--json"], ["ps", "--json"], ["why", "a"]):
+        assert secret not in run(*words, daemon=daemon).stdout
+    assert secret not in json.dumps(daemon.get("/api/v1/models/a")) and secret not in daemon.tail(10000)

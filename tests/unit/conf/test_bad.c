@@ -246,6 +246,44 @@ static const struct bad bad_files[] = {
 	  "2:3: error: models: 'a?b': a name must not hold control characters, nor begin or end "
 	  "with a blank; try: a word, such as chat" },
 	{ "models:\n"
+	  "  \"a\\u0085b\": {file: a.gguf}\n",
+	  "2:3: error: models: 'a\xC2\x85" "b': a name must not hold control characters, nor begin or end "
+	  "with a blank; try: a word, such as chat" },
+	{ "models:\n"
+	  "  \"a\\u202Eb\": {file: a.gguf}\n",
+	  "2:3: error: models: 'a\xE2\x80\xAE" "b': a name must not hold control characters, nor begin or end "
+	  "with a blank; try: a word, such as chat" },
+	{ "models:\n"
+	  "  ..: {file: a.gguf}\n",
+	  "2:3: error: models: '..': a name is part of paths: between its slashes must stand something, and not . or ..; "
+	  "try: a word, such as chat" },
+	{ "models:\n"
+	  "  a/./b: {file: a.gguf}\n",
+	  "2:3: error: models: 'a/./b': a name is part of paths: between its slashes must stand something, and not . or "
+	  "..; try: a word, such as chat" },
+	{ "models:\n"
+	  "  /b: {file: a.gguf}\n",
+	  "2:3: error: models: '/b': a name is part of paths: between its slashes must stand something, and not . or ..; "
+	  "try: a word, such as chat" },
+	{ "models:\n"
+	  "  -b: {file: a.gguf}\n",
+	  "2:3: error: models: '-b': a name must not begin with -, which begins an option of a command; try: a word, such "
+	  "as chat" },
+	{ "models:\n"
+	  "  m: {file: a.gguf, device: --evil}\n",
+	  "2:29: error: models.m.device: '--evil': a name must not begin with -, which begins an option of a command; try: "
+	  "a word, such as chat" },
+	{ "models:\n"
+	  "  m: {file: a.gguf, aliases: [\"a/../*\"]}\n",
+	  "2:31: error: models.m.aliases: 'a/../*': a name is part of paths: between its slashes must stand something, "
+	  "and not . or ..; try: a word, such as chat" },
+	{ "models:\n"
+	  "  m: {url: \"http://user:s3cret@127.0.0.1:9\"}\n",
+	  "2:12: error: models.m.url: a name or password before an '@' is not sent to a server; try: http://HOST:PORT "
+	  "alone" },
+	{ "cors: [\"https://user:s3cret@app.lan\"]\n" MODEL,
+	  "1:8: error: cors: not an origin; try: scheme and host alone, such as https://app.lan or http://localhost:3000" },
+	{ "models:\n"
 	  "  nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
 	  "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
 	  "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: {file: a.gguf}\n",
