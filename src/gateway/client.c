@@ -152,7 +152,8 @@ void client_next(struct client *client)
 
 /* ---- reading ---- */
 
-static void refuse_head(struct client *client, enum head_fault fault)
+/* `head`: as far as it came. Who asks by HEAD takes whatever follows for the next answer. */
+static void refuse_head(struct client *client, struct str head, enum head_fault fault)
 {
 	struct failure failure;
 
@@ -160,6 +161,7 @@ static void refuse_head(struct client *client, enum head_fault fault)
 	client->sequence = client->gateway->host.sequence(client->gateway->host.ctx);
 	client->answer.minor_version = 1;
 	client->answer.keep_alive = false;
+	client->answer.is_head = str_starts(head, "HEAD ");
 	failure_set(&failure, head_fault_status(fault), "bad_request", "%s", head_fault_text(fault));
 	answer_failure(client, API_OTHER, &failure);
 }
@@ -176,7 +178,7 @@ static void take_head(struct client *client, struct str head)
 	enum head_fault fault = message_parse(&message, head, kind);
 
 	if (fault != HEAD_OK) {
-		refuse_head(client, fault);
+		refuse_head(client, head, fault);
 		return;
 	}
 	client->answer.is_head = message.method == METHOD_HEAD;
@@ -209,8 +211,9 @@ static bool pump_head(struct client *client, struct str *in)
 	}
 	client->scanned = 0;
 	if (length < 0) {
+		struct str head = *in;
 		*in = (struct str){ NULL, 0 };
-		refuse_head(client, HEAD_TOO_LARGE);
+		refuse_head(client, head, HEAD_TOO_LARGE);
 		return false;
 	}
 	struct str head = { in->data, (size_t)length };

@@ -34,6 +34,14 @@ BODY = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
 SMUGGLED = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+@pytest.mark.parametrize("first", [b"HEAD * HTTP/1.1", b"HEAD /v1/models HTTP/1.1\r\nA: \0", b"HEAD /x HTTP/1.1\r\nA: " + b"a" * 70000,
+                                   b"HEAD /x HTTP/1.1", b"HEAD /v1/chat/completions HTTP/1.1\r\nHost: evil.example"])
+def test_a_refused_head_has_no_body(daemon, first):
+    """It would be taken for the next answer."""
+    answer = raw(daemon, first + b"\r\n\r\n", 5)
+    assert statuses(answer)[0] >= 400 and answer.endswith(b"\r\n\r\n"), answer
+
+
 def test_the_good_ones_work(daemon):
     close = b"Connection: close"
     assert statuses(raw(daemon, head(HOST, JSON, LENGTH, close, body=GOOD), 30)) == [200]
