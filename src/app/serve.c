@@ -62,6 +62,7 @@ int cmd_serve(const struct cli_args *args)
 	struct conf *conf = load(cli_value(args, "file")->text, &path);
 	if (!conf) {
 		keeper_close(keeper);
+		free(path);
 		return CLI_FAILED;
 	}
 	options.conf_path = path;
