@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,15 @@
 enum {
 	APPLICATION_ID = 0x636f7465, /* "cote": tells our files from other programs' */
 	BUSY_MS = 1000,              /* somebody looks into the file with another program */
+	ASIDES_MAX = 8,              /* a disk that damages what it is given would be filled */
 };
 
 static int fail(struct db *db, int code, const char *doing, struct err *err)
 {
-	err_set(err, -EIO, "history '%s': %s: %s", db->path, doing,
-	        db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code));
+	err_set(err, -EIO, "history '%s': %s: %s%s", db->path, doing,
+	        db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code),
+	        (code & 0xFF) == SQLITE_FULL ? "; until there is room on that disk, what happens and what is learned is not kept"
+	                                     : "");
 	return code;
 }
 
@@ -55,7 +59,14 @@ int db_migrate(sqlite3 *handle, const struct migration *migrations, int version,
 	return code;
 }
 
-/* Ours, empty, or not to be touched. */
+/* Nobody gains by a file that cannot be used: it is moved aside, and a new one begun. */
+static int unfit(struct db *db, const char *why)
+{
+	db->unfit = why;
+	return SQLITE_NOTADB;
+}
+
+/* Ours, empty, of no use to us, or not to be touched. */
 static int check_owner(struct db *db, struct err *err)
 {
 	int64_t application = 0, version = 0, objects = 0;
@@ -67,19 +78,57 @@ static int check_owner(struct db *db, struct err *err)
 		code = read_number(db->handle, "SELECT count(*) FROM sqlite_schema", &objects);
 	if (code != SQLITE_OK)
 		return fail(db, code, "reading it", err);
-	if (version > db_version) {
+	if (application != APPLICATION_ID && objects > 0)
+		return unfit(db, "another program's database");
+	if (application == APPLICATION_ID && version > db_version) {
 		err_set(err, -EPROTO,
 		        "history '%s': written by a newer version (schema %lld, this program knows "
 		        "%d); it is left alone",
 		        db->path, (long long)version, db_version);
 		return SQLITE_MISUSE;
 	}
-	if (application != APPLICATION_ID && objects > 0) {
-		err_set(err, -EPROTO, "history '%s': another program's database; it is left alone",
-		        db->path);
-		return SQLITE_MISUSE;
+	return version < 0 || version > db_version ? unfit(db, "of a schema that never was") : SQLITE_OK;
+}
+
+/* All that `wanted` has is in the file, word for word, and nothing that acts by itself. */
+static int compare_schema(struct db *db, sqlite3 *wanted)
+{
+	sqlite3_stmt *each = NULL, *same = NULL;
+	int64_t triggers = 0;
+	int code = sqlite3_prepare_v2(wanted, "SELECT type, name, sql FROM sqlite_schema", -1, &each, NULL);
+	bool all = true;
+
+	if (code == SQLITE_OK)
+		code = sqlite3_prepare_v2(db->handle,
+		                          "SELECT 1 FROM sqlite_schema WHERE type IS ? AND name IS ? AND sql IS ?", -1,
+		                          &same, NULL);
+	while (code == SQLITE_OK && all && (code = sqlite3_step(each)) == SQLITE_ROW) {
+		for (int i = 0; i < 3; i++)
+			sqlite3_bind_value(same, i + 1, sqlite3_column_value(each, i));
+		code = sqlite3_step(same);
+		all = code == SQLITE_ROW;
+		code = code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+		sqlite3_reset(same);
 	}
-	return SQLITE_OK;
+	sqlite3_finalize(each);
+	sqlite3_finalize(same);
+	if (code == SQLITE_DONE || code == SQLITE_OK)
+		code = read_number(db->handle, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'", &triggers);
+	return code == SQLITE_OK && (!all || triggers) ? unfit(db, "with other tables than this program's") : code;
+}
+
+/* A version alone proves nothing: rows that its tables do not take would be lost for good. */
+static int check_schema(struct db *db, struct err *err)
+{
+	sqlite3 *wanted = NULL;
+	int code = sqlite3_open(":memory:", &wanted);
+
+	if (code == SQLITE_OK)
+		code = db_migrate(wanted, db_migrations, db_version, err);
+	if (code == SQLITE_OK)
+		code = compare_schema(db, wanted);
+	sqlite3_close(wanted);
+	return code == SQLITE_OK || db->unfit ? code : fail(db, code, "reading its tables", err);
 }
 
 /* The cache is small: rows are written once and seldom read, and memory is for models. */
@@ -97,7 +146,9 @@ static int set_up(struct db *db, struct err *err)
 	if (code != SQLITE_OK)
 		return fail(db, code, "setting it up", err);
 	code = db_migrate(db->handle, db_migrations, db_version, err);
-	return code;
+	if (code == SQLITE_ERROR)
+		return unfit(db, "with other tables than this program's");
+	return code == SQLITE_OK ? check_schema(db, err) : code;
 }
 
 static int prepare_one(struct db *db, struct buf *sql, sqlite3_stmt **out, struct err *err)
@@ -143,7 +194,27 @@ static void finalize(struct db *db)
 	sqlite3_finalize(db->learn);
 	sqlite3_finalize(db->forget);
 	sqlite3_close(db->handle);
-	*db = (struct db){ .path = db->path };
+	*db = (struct db){ .path = db->path, .moved = db->moved, .asides = db->asides, .unfit = db->unfit };
+}
+
+static const char *const parts[] = { "", "-wal", "-shm", "-journal" };
+enum { PARTS = sizeof(parts) / sizeof(parts[0]) };
+
+/* What SQLite cannot read or write, or would read for ever: told apart before it opens anything. */
+static const char *what_it_is_instead(const char *path)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < PARTS; i++) {
+		char *part = xasprintf("%s%s", path, parts[i]);
+		bool other = lstat(part, &st) == 0 && !S_ISREG(st.st_mode);
+		free(part);
+		if (other)
+			return i ? "beside something of its name that is no file" : "no file";
+	}
+	if (lstat(path, &st) == 0 && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) < 0 && errno == EACCES)
+		return "not to be read and written by this user";
+	return NULL;
 }
 
 /* What SQLite makes others could read; where it cannot be made, SQLite says why. */
@@ -159,6 +230,10 @@ static int open_once(struct db *db, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
 	            SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_PRIVATECACHE;
+	db->unfit = NULL;
+	const char *instead = what_it_is_instead(db->path);
+	if (instead)
+		return unfit(db, instead);
 	make_private(db->path);
 	int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
 
@@ -194,34 +269,57 @@ static bool is_damage(int code)
 	return (code & 0xFF) == SQLITE_NOTADB || (code & 0xFF) == SQLITE_CORRUPT;
 }
 
-/* Its log and index go with it: they would be read into the new file. */
-static int move_aside(struct db *db, struct err *moved, struct err *err)
+/* A name beside it that nobody has; false where there is none. */
+static bool find_name(const char *path, char *out, size_t out_bytes)
 {
-	static const char *const parts[] = { "", "-wal", "-shm" };
-	char stamp[32];
+	time_t now = time(NULL);
+	struct tm utc;
+	struct stat st;
+	char date[32];
 
-	snprintf(stamp, sizeof(stamp), ".damaged-%lld", (long long)time(NULL));
-	for (size_t i = 0; i < 3; i++) {
+	gmtime_r(&now, &utc);
+	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &utc);
+	for (int i = 1; i < 10; i++) {
+		int length = snprintf(out, out_bytes, i == 1 ? "%s.aside-%s" : "%s.aside-%s-%d", path, date, i);
+		if (length > 0 && (size_t)length < out_bytes && lstat(out, &st) < 0)
+			return true;
+	}
+	return false;
+}
+
+/* Its log and index go with it: they would be read into the new file. */
+static int move_aside(struct db *db, struct err *err)
+{
+	const char *what = db->unfit ? db->unfit : "damaged";
+	char name[PATH_MAX] = "";
+	int failed = find_name(db->path, name, sizeof(name)) ? 0 : EEXIST;
+
+	for (size_t i = 0; i < PARTS && !failed; i++) {
 		char *from = xasprintf("%s%s", db->path, parts[i]);
-		char *to = xasprintf("%s%s%s", db->path, stamp, parts[i]);
-		int failed = rename(from, to) != 0 && errno != ENOENT ? errno : 0;
+		char *to = xasprintf("%s%s", name, parts[i]);
+		failed = rename(from, to) != 0 && errno != ENOENT ? errno : 0;
 		free(from);
 		free(to);
-		if (failed) {
-			err_set(err, -failed, "history '%s': damaged, and moving it aside failed: %s",
-			        db->path, strerror(failed));
-			return SQLITE_IOERR;
-		}
 	}
-	err_set(moved, -EIO, "history '%s': damaged; it is kept as %s%s and a new one is begun",
-	        db->path, db->path, stamp);
+	if (failed) {
+		err_set(err, -failed, "history '%s': %s, and it cannot be moved aside (%s): nothing is kept; try: move it away",
+		        db->path, what, strerror(failed));
+		return SQLITE_IOERR;
+	}
+	db->asides++;
+	err_set(&db->moved, -EIO, "history '%s': %s; it is kept as %s and a new one is begun", db->path, what, name);
 	return SQLITE_OK;
 }
 
-int db_start_anew(struct db *db, struct err *moved, struct err *err)
+int db_start_anew(struct db *db, struct err *err)
 {
 	finalize(db);
-	int code = move_aside(db, moved, err);
+	if (db->asides == ASIDES_MAX) {
+		err_set(err, -EIO, "history '%s': damaged %d times since the start: nothing more is kept; look after the disk",
+		        db->path, ASIDES_MAX);
+		return SQLITE_IOERR;
+	}
+	int code = move_aside(db, err);
 	if (code == SQLITE_OK)
 		code = open_once(db, err);
 	if (code != SQLITE_OK)
@@ -229,16 +327,22 @@ int db_start_anew(struct db *db, struct err *moved, struct err *err)
 	return code;
 }
 
-int db_open(struct db *db, const char *path, struct err *moved, struct err *err)
+/* With what is no use out of the way. */
+static int open_again(struct db *db, struct err *err)
+{
+	int code = open_once(db, err);
+
+	if (is_damage(code))
+		return db_start_anew(db, err);
+	if (code != SQLITE_OK)
+		finalize(db);
+	return code;
+}
+
+int db_open(struct db *db, const char *path, struct err *err)
 {
 	*db = (struct db){ .path = xstrdup(path) };
-	*moved = (struct err){ 0 };
-	int code = open_once(db, err);
-	if (is_damage(code))
-		code = db_start_anew(db, moved, err);
-	if (code != SQLITE_OK)
-		db_close(db);
-	return code;
+	return open_again(db, err);
 }
 
 void db_close(struct db *db)
@@ -260,11 +364,9 @@ int db_begin(struct db *db, struct err *err)
 	if (db->handle && is_taken_away(db))
 		finalize(db);
 	if (!db->handle) { /* it could not be begun anew; perhaps now */
-		int code = open_once(db, err);
-		if (code != SQLITE_OK) {
-			finalize(db);
+		int code = open_again(db, err);
+		if (code != SQLITE_OK)
 			return code;
-		}
 	}
 	return run(db, "BEGIN IMMEDIATE", "beginning to write", err);
 }

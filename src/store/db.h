@@ -20,6 +20,9 @@ struct db {
 	char *path;
 	sqlite3 *handle;               /* NULL while it could not be opened again */
 	struct stat file;              /* the one that is open */
+	struct err moved;              /* what was moved aside, yet to be said; code 0: nothing */
+	int asides;                    /* so often in this life */
+	const char *unfit;             /* why what was found there cannot be used; NULL: damaged, or it can */
 	sqlite3_stmt *insert[TABLE_COUNT];
 	sqlite3_stmt *select[TABLE_COUNT][2]; /* all models, one model */
 	sqlite3_stmt *learn, *forget;
@@ -33,14 +36,15 @@ extern const struct migration db_migrations[];
 extern const int db_version; /* what the last one leads to */
 
 /*
- * Open `path`, creating it. A file that is no database any more is moved aside
- * as NAME.damaged-<time> and a new one begun: then `moved` says so (else its
- * code is 0). A file of a newer version, or another program's, is left alone.
+ * Open `path`, creating it. What lies there and is no use (damaged, another program's, of other tables, no
+ * file, not ours to write) is moved aside as NAME.aside-<date> and a new one begun: then `moved` says so. A file of
+ * a newer version is left alone: SQLITE_MISUSE. After any other code the next db_begin() tries again: a disk may have
+ * room then. db_close() in any case.
  */
-int db_open(struct db *db, const char *path, struct err *moved, struct err *err);
+int db_open(struct db *db, const char *path, struct err *err);
 void db_close(struct db *db);
-/* The file turned out damaged while in use: the same for a db that is open. */
-int db_start_anew(struct db *db, struct err *moved, struct err *err);
+/* The file turned out damaged while in use: the same for a db that is open; a few times, and then no more. */
+int db_start_anew(struct db *db, struct err *err);
 
 /* From the version it has to `version`, each step in a transaction of its own. */
 int db_migrate(sqlite3 *handle, const struct migration *migrations, int version, struct err *err);
@@ -54,11 +58,10 @@ int db_write_learned(struct db *db, uint64_t file_key, uint64_t build_key, const
 
 /* The row of these keys, where it is of that size. */
 int db_forget_learned(struct db *db, uint64_t file_key, uint64_t build_key, uint32_t row_bytes, struct err *err);
-/* Append each learned row of that size to `out`; the count of them, or -1. */
-int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, struct err *err);
+/* Append each learned row of that size to `out`, and count them; after a failure, what could be read. */
+int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, int *out_count, struct err *err);
 /* A JSON array, to be freed; NULL where it failed. */
-char *db_query(struct db *db, enum table_kind kind, const struct store_query *query,
-               struct err *err);
+int db_query(struct db *db, enum table_kind kind, const struct store_query *query, char **out, struct err *err);
 
 /*
  * Delete what is older than `keep_ms` before the newest row, and all but the

@@ -6,27 +6,31 @@
 #include "base/alloc.h"
 #include "store/db.h"
 
-int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, struct err *err)
+int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, int *out_count, struct err *err)
 {
 	sqlite3_stmt *statement = NULL;
-	int count = 0, code = SQLITE_CANTOPEN;
+	int code = SQLITE_CANTOPEN;
 
+	*out_count = 0;
 	if (db->handle)
 		code = sqlite3_prepare_v2(db->handle, "SELECT row FROM learned WHERE length(row) = ?", -1,
 		                          &statement, NULL);
 	if (code == SQLITE_OK) {
 		sqlite3_bind_int64(statement, 1, row_bytes);
 		while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-			buf_append(out, sqlite3_column_blob(statement, 0), row_bytes);
-			count++;
+			const void *row = sqlite3_column_blob(statement, 0);
+			if (!row || sqlite3_column_bytes(statement, 0) != (int)row_bytes)
+				continue;
+			buf_append(out, row, row_bytes);
+			++*out_count;
 		}
 	}
 	sqlite3_finalize(statement);
 	if (code == SQLITE_DONE)
-		return count;
+		return SQLITE_OK;
 	err_set(err, -EIO, "history '%s': reading what was learned: %s", db->path,
 	        sqlite3_errstr(code));
-	return -1;
+	return code;
 }
 
 /* What a client sent may be no UTF-8, and JSON must be. */
@@ -60,14 +64,14 @@ static json_t *row_of(const struct table *table, sqlite3_stmt *statement)
 	return row;
 }
 
-char *db_query(struct db *db, enum table_kind kind, const struct store_query *query,
-               struct err *err)
+int db_query(struct db *db, enum table_kind kind, const struct store_query *query, char **out, struct err *err)
 {
 	bool by_model = query->model && query->model[0];
 	sqlite3_stmt *statement = db->select[kind][by_model];
 	json_t *rows = json_array();
-	char *text = NULL;
 	int code = SQLITE_CANTOPEN;
+
+	*out = NULL;
 
 	if (statement) {
 		sqlite3_bind_int64(statement, 1, query->since_ms);
@@ -80,10 +84,10 @@ char *db_query(struct db *db, enum table_kind kind, const struct store_query *qu
 		sqlite3_clear_bindings(statement);
 	}
 	if (code == SQLITE_DONE)
-		text = json_dumps(rows, JSON_COMPACT);
+		*out = json_dumps(rows, JSON_COMPACT);
 	else
 		err_set(err, -EIO, "history '%s': reading %s: %s", db->path, tables[kind].name,
 		        sqlite3_errstr(code));
 	json_decref(rows);
-	return text;
+	return code == SQLITE_DONE ? SQLITE_OK : code;
 }

@@ -24,10 +24,12 @@ enum {
 #define KEEP_ROWS INT64_C(1000000)
 
 /*
- * `db` and what it points to are the thread's alone; the rest is under `lock`.
+ * `db`, what it points to and `told` are the thread's alone; the rest is under `lock`.
  */
 struct store {
 	struct db db;
+	int told[ERRORS_MAX];   /* SQLite codes that were, so that each is told once */
+	size_t told_count;
 	pthread_t thread;
 
 	pthread_mutex_t lock;
@@ -42,8 +44,6 @@ struct store {
 	struct store_counters counters;
 	struct err errors[ERRORS_MAX];
 	size_t error_count;
-	int told[ERRORS_MAX];   /* SQLite codes that were, so that each is told once */
-	size_t told_count;
 	struct buf learned;     /* the answer to ITEM_READ_LEARNED */
 	int learned_count;
 	bool learned_ready;
@@ -64,17 +64,34 @@ static struct timespec at_ms(int64_t ms)
 
 /* ---- the thread ---- */
 
-static void tell(struct store *store, int code, const struct err *err)
+static void say(struct store *store, const struct err *err)
 {
 	pthread_mutex_lock(&store->lock);
+	if (store->error_count < ERRORS_MAX)
+		store->errors[store->error_count++] = *err;
+	pthread_mutex_unlock(&store->lock);
+}
+
+/* Once for each kind of failure. */
+static void tell(struct store *store, int code, const struct err *err)
+{
 	bool again = false;
+
 	for (size_t i = 0; i < store->told_count; i++)
 		again |= store->told[i] == (code & 0xFF);
-	if (!again && store->told_count < ERRORS_MAX) {
-		store->told[store->told_count++] = code & 0xFF;
-		store->errors[store->error_count++] = *err;
-	}
-	pthread_mutex_unlock(&store->lock);
+	if (again || store->told_count == ERRORS_MAX)
+		return;
+	store->told[store->told_count++] = code & 0xFF;
+	say(store, err);
+}
+
+/* Each time: it names where the old file lies. */
+static void tell_moved(struct store *store)
+{
+	if (!store->db.moved.code)
+		return;
+	say(store, &store->db.moved);
+	store->db.moved = (struct err){ 0 };
 }
 
 static void count(struct store *store, uint64_t written, uint64_t failed)
@@ -85,20 +102,22 @@ static void count(struct store *store, uint64_t written, uint64_t failed)
 	pthread_mutex_unlock(&store->lock);
 }
 
+static bool is_damage(int code)
+{
+	return (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB;
+}
+
 /* A failure costs the rows of its batch; a damaged file is replaced, so that the next are kept. */
 static void on_failure(struct store *store, int code, const struct err *err)
 {
-	struct err moved = { 0 }, worse = { 0 };
+	struct err worse = { 0 };
 
 	db_rollback(&store->db);
-	if ((code & 0xFF) != SQLITE_CORRUPT && (code & 0xFF) != SQLITE_NOTADB) {
+	if (!is_damage(code))
 		tell(store, code, err);
-		return;
-	}
-	if (db_start_anew(&store->db, &moved, &worse) != SQLITE_OK)
+	else if (db_start_anew(&store->db, &worse) != SQLITE_OK)
 		tell(store, code, &worse);
-	else
-		tell(store, code, &moved);
+	tell_moved(store);
 }
 
 static int write_item(struct store *store, const struct item *item, struct err *err)
@@ -123,6 +142,7 @@ static struct item *write_rows(struct store *store, struct item *item)
 	uint64_t rows = 0;
 	int code = db_begin(&store->db, &err);
 
+	tell_moved(store);
 	while (item && is_written(item)) {
 		struct item *next = item->next;
 		if (code == SQLITE_OK)
@@ -145,10 +165,11 @@ static struct item *write_rows(struct store *store, struct item *item)
 static void answer_query(struct store *store, struct item *item)
 {
 	struct err err = { 0 };
-	char *json = db_query(&store->db, item->table, &item->query, &err);
+	char *json;
+	int code = db_query(&store->db, item->table, &item->query, &json, &err);
 
-	if (!json)
-		tell(store, SQLITE_ERROR, &err);
+	if (code != SQLITE_OK)
+		on_failure(store, code, &err);
 	pthread_mutex_lock(&store->lock);
 	bool calling = store->calling = !store->abandoned;
 	pthread_mutex_unlock(&store->lock);
@@ -165,13 +186,13 @@ static void answer_learned(struct store *store, uint32_t row_bytes)
 {
 	struct buf rows = BUF_INIT;
 	struct err err = { 0 };
-	int found = db_read_learned(&store->db, row_bytes, &rows, &err);
+	int found, code = db_read_learned(&store->db, row_bytes, &rows, &found, &err);
 
-	if (found < 0)
-		tell(store, SQLITE_ERROR, &err);
+	if (code != SQLITE_OK)
+		on_failure(store, code, &err);
 	pthread_mutex_lock(&store->lock);
 	store->learned = rows;
-	store->learned_count = found < 0 ? -EIO : found;
+	store->learned_count = found;
 	store->learned_ready = true;
 	pthread_cond_signal(&store->answer);
 	pthread_mutex_unlock(&store->lock);
@@ -295,16 +316,19 @@ static void free_store(struct store *store)
 struct store *store_open(const char *path, struct err *err)
 {
 	struct store *store = xcalloc(1, sizeof(*store));
-	struct err moved, failure = { 0 };
+	struct err failure = { 0 };
 
 	init_locks(store);
-	if (db_open(&store->db, path, &moved, &failure) != SQLITE_OK) {
+	int code = db_open(&store->db, path, &failure);
+	if (code == SQLITE_MISUSE) {
 		err_set(err, failure.code, "%s", failure.text);
+		db_close(&store->db);
 		free_store(store);
 		return NULL;
 	}
-	if (moved.code)
-		tell(store, SQLITE_CORRUPT, &moved);
+	if (code != SQLITE_OK)
+		tell(store, code, &failure);
+	tell_moved(store);
 	int failed = start_thread(store);
 	if (failed) {
 		err_set(err, -failed, "history '%s': no thread: %s", path, strerror(failed));

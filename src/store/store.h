@@ -13,7 +13,8 @@
  * queue and never waits. A full queue, a full disk or a damaged file costs rows,
  * which are counted and said once, never requests. The schema has a version
  * (PRAGMA user_version) and migrates forward; a newer file than the program
- * knows is left alone and history is off for this run.
+ * knows is left alone and history is off for this run. Whatever else lies in its
+ * place and is no use is moved aside, under a name with the date.
  *
  * Rows reference models by name, never by index: a history outlives a
  * configuration. Times are Unix epoch milliseconds.
@@ -55,8 +56,10 @@ struct store_observation {  /* what a load really took, beside what was predicte
 };
 
 /*
- * Open (creating) `path` and start the thread. NULL with `err` where that fails:
- * the daemon says so and goes on without history.
+ * Open (creating) `path` and start the thread. NULL with `err` where the file is of
+ * a newer version or no thread is to be had: the daemon says so and goes on without
+ * history. What may be over in a while (a full disk, no folder, somebody else's lock)
+ * is told by store_take_error(), and tried again with each batch of rows.
  */
 struct store *store_open(const char *path, struct err *err);
 /*

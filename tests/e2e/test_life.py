@@ -343,14 +343,22 @@ def test_history_survives_a_restart(start):
         assert database.execute("PRAGMA user_version").fetchone()[0] >= 1
 
 
-@pytest.mark.parametrize("damage", [b"this is no database", b""])
-def test_a_damaged_history_does_not_stop_it(start, damage):
+def foreign_history(path):
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE bookmarks(x)")
+
+
+@pytest.mark.parametrize("make", [lambda path: open(path, "wb").write(b"this is no database"), lambda path: open(path, "wb"),
+                                  os.mkdir, os.mkfifo, lambda path: os.symlink("/dev/zero", path), foreign_history],
+                         ids=["rubbish", "empty", "folder", "fifo", "link", "foreign"])
+def test_a_history_that_is_no_use_does_not_stop_it(start, make):
+    """What lies there is kept under another name, and history goes on."""
     folder = tempfile.mkdtemp(prefix="ct-")
     os.makedirs(folder + "/state", mode=0o700)
-    with open(folder + "/state/history.db", "wb") as out:
-        out.write(damage)
+    make(folder + "/state/history.db")
     daemon = start({"a": real("alpha.gguf")}, folder=folder)
     assert chat(daemon, "a").status == 200
+    wait_for("a row", lambda: daemon.get("/api/v1/history?kind=requests")["requests"])
 
 
 def test_the_state_folder_cannot_be_written(start):
