@@ -20,7 +20,8 @@ static const struct route_row routes[] = {
 	{ .pattern = "POST /v1/completions", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
 	{ .pattern = "POST /completions", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
 	{ .pattern = "POST /completion", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
-	{ .pattern = "POST /infill", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED },
+	/* It reads names of special tokens in "prompt" alone; taken for words there too, they are more. */
+	{ .pattern = "POST /infill", .route = ROUTE_WORK, .makes = MAKES_TEXT, TEXTS_COUNTED, .plain_texts = true },
 	{ .pattern = "POST /v1/responses", .route = ROUTE_WORK, .makes = MAKES_TEXT,
 	  .counts = "/v1/responses/input_tokens" },
 	{ .pattern = "POST /responses", .route = ROUTE_WORK, .makes = MAKES_TEXT,

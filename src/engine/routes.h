@@ -51,6 +51,7 @@ struct route_row {
 	const char *target; /* the path it has at the engine; NULL: the same */
 	const char *counts; /* POST there with the same body tells "input_tokens"; NULL: nobody counts */
 	bool counts_texts;  /* ... with the prompt's texts alone, as "content", and tells the tokens themselves */
+	bool plain_texts;   /* ... and a special token's name in them is but words to the engine */
 	const char *field;  /* "name=value": a field that is put before a form's own; NULL: none */
 	const struct job_rule *begins; /* a 202 of it names a job; NULL: it ends with its answer */
 	const struct job_rule *shows;  /* a look at one */

@@ -255,7 +255,8 @@ static bool make_excerpt(struct exchange *exchange)
 	struct buf body = BUF_INIT;
 	const char *between = "";
 
-	buf_append_str(&body, STR("{\"add_special\":true,\"parse_special\":true,\"content\":["));
+	buf_printf(&body, "{\"add_special\":true,\"parse_special\":%s,\"content\":[",
+	           exchange->route.plain_texts ? "false" : "true");
 	for (uint32_t i = 0; i < exchange->texts; i++) {
 		struct body_text text = exchange->text[i];
 		struct str slice = intake_slice(&exchange->intake, text.at + text.is_list,

@@ -480,6 +480,9 @@ static void test_texts_are_counted_where_the_body_cannot_be(void **state)
 			TURN_UNTIL(&world, world.engine_requests == 1);
 			assert_non_null(strstr(buf_cstr(&world.last_request), rows[i].content));
 			assert_non_null(strstr(buf_cstr(&world.last_request), "\"add_special\":true"));
+			bool parses = strcmp(rows[i].path, "/infill") != 0;
+			assert_non_null(strstr(buf_cstr(&world.last_request), parses ? "\"parse_special\":true"
+			                                                            : "\"parse_special\":false"));
 		}
 		TURN_UNTIL(&world, has_heard(caller, "{\"n\":1}"));
 		assert_int_equal(world.engine_requests, rows[i].content ? 2 : 1);
