@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/request.h"
+
 void chain_append(struct arbiter *a, struct chain *chain, struct request *request)
 {
 	uint32_t link = request_index(a, request) + 1;
@@ -13,6 +15,24 @@ void chain_append(struct arbiter *a, struct chain *chain, struct request *reques
 	else
 		chain->first = link;
 	chain->last = link;
+	chain->count++;
+}
+
+void chain_insert(struct arbiter *a, struct chain *chain, struct request *request)
+{
+	struct request *behind = NULL, *before = request_link(a, chain->last);
+
+	for (; before && request_came_before(request, before); before = request_link(a, before->prev))
+		behind = before;
+	if (!behind) {
+		chain_append(a, chain, request);
+		return;
+	}
+	uint32_t link = request_index(a, request) + 1;
+	request->prev = behind->prev;
+	request->next = request_index(a, behind) + 1;
+	behind->prev = link;
+	*(before ? &before->next : &chain->first) = link;
 	chain->count++;
 }
 

@@ -10,6 +10,8 @@
  * leaving from the middle costs no search.
  */
 void chain_append(struct arbiter *a, struct chain *chain, struct request *request);
+/* By arrival: last, but for who came before and was given back. */
+void chain_insert(struct arbiter *a, struct chain *chain, struct request *request);
 void chain_remove(struct arbiter *a, struct chain *chain, struct request *request);
 
 #endif

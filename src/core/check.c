@@ -45,16 +45,16 @@ static void check_chain(const struct arbiter *a, const struct chain *chain, enum
 {
 	uint32_t count = 0;
 	uint32_t prev = 0;
-	uint64_t arrival = 0;
+	const struct request *before = NULL;
 
 	for (uint32_t link = chain->first; link; link = request_link(a, link)->next) {
 		const struct request *request = request_link(a, link);
 		HOLDS(++count <= chain->count, "a chain is as long as its count");
 		HOLDS(request->prev == prev, "links of a chain go both ways");
 		HOLDS(request->state == state, "a request is where its state says");
-		HOLDS(state != REQUEST_WAITING || request->arrival > arrival,
+		HOLDS(state != REQUEST_WAITING || !before || request_came_before(before, request),
 		      "queues are in order of arrival");
-		arrival = request->arrival;
+		before = request;
 		prev = link;
 	}
 	HOLDS(count == chain->count && chain->last == prev, "a chain ends where it says");

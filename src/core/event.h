@@ -210,6 +210,8 @@ struct request_spec {
 	int64_t expected_us;   /* service time, 0 = unknown */
 	int64_t deadline_at_us; /* absolute; INT64_MAX = none */
 	int64_t tokens;        /* of prompt and answer, at most; 0 = not known */
+	int64_t waited_us;     /* it was dispatched, nothing came of that, and it keeps its place: it came so long ago,
+	                        * sleep left out; 0 = it comes now */
 	struct amount need;    /* what a dispatch claims, on top of base; zero = the model's per_request */
 };
 

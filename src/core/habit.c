@@ -106,6 +106,8 @@ uint32_t habit_lateness(const struct model *model, const struct request *request
 	uint32_t kept = habit->turns < TURNS_KEPT ? habit->turns : TURNS_KEPT;
 	uint32_t key = 0, conversation = 0;
 
+	if (request->spec.waited_us)
+		return 0; /* it has had its turn, and nothing came of that */
 	for (uint32_t i = 0; i < kept && !key; i++) {
 		uint32_t place = (habit->turns - 1 - i) % TURNS_KEPT;
 		if (habit->turn_key[place] == request->spec.key)

@@ -6,21 +6,16 @@
  */
 #include "core/model.h"
 #include "core/policy.h"
+#include "core/request.h"
 
 /* A model that is to be resident though nobody asks comes after all that are asked for. */
-static uint64_t head_arrival(const struct arbiter *a, const struct model *model)
-{
-	const struct request *head = model_head(a, model);
-
-	return head ? head->arrival : UINT64_MAX;
-}
-
 static bool serves_before(const struct arbiter *a, const struct model *x, const struct model *y)
 {
-	uint64_t x_arrival = head_arrival(a, x);
-	uint64_t y_arrival = head_arrival(a, y);
+	const struct request *x_head = model_head(a, x), *y_head = model_head(a, y);
 
-	return x_arrival != y_arrival ? x_arrival < y_arrival : x < y;
+	if (x_head && y_head)
+		return request_came_before(x_head, y_head);
+	return !x_head == !y_head ? x < y : x_head != NULL;
 }
 
 static bool leaves_before(const struct arbiter *a, const struct instance *x,

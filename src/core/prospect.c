@@ -170,7 +170,7 @@ static bool yields(const struct arbiter *a, const struct want *want, const struc
 		const struct model *model = model_row(a, i->model);
 		const struct request *head = model_head(a, model);
 		if (model != want->model && i->state < INSTANCE_STOPPING && !place_stays(a, want, i) && head &&
-		    head->arrival < want->head->arrival)
+		    request_came_before(head, want->head))
 			return true;
 	}
 	return false;

@@ -66,9 +66,9 @@ static void enqueue(struct arbiter *a, struct request *request)
 
 	count_kind(a, request, 1);
 	if (unloads(request)) {
-		chain_append(a, &model->unloads, request);
+		chain_insert(a, &model->unloads, request);
 	} else {
-		chain_append(a, &model->queue, request);
+		chain_insert(a, &model->queue, request);
 		model->evictors += !(request->spec.flags & REQUEST_NO_EVICT);
 		count_waiting(a, model, request, 1);
 	}
@@ -364,7 +364,8 @@ static struct refusal refusal_of(const struct arbiter *a, const struct request_s
 	const struct instance *instance = model_instance(a, model);
 	uint32_t bound = model->spec.queue ? model->spec.queue : 1;
 	bool passes = instance && instance->state == INSTANCE_READY && instance_has_slot(instance);
-	if (model->queue.count >= bound && !(passes && !model->queue.count)) {
+	bool was_taken = spec->waited_us > 0;
+	if (model->queue.count >= bound && !was_taken && !(passes && !model->queue.count)) {
 		refusal.fail = FAIL_QUEUE_FULL;
 		refusal.retry_after_us = QUEUE_RETRY_US;
 	}
@@ -383,7 +384,7 @@ static struct request *take_row(struct arbiter *a, struct id id, const struct re
 		.state = REQUEST_WAITING,
 		.instance = ID_NONE,
 		.arrival = ++a->arrivals,
-		.arrived_at = a->now,
+		.arrived_at = spec->waited_us < a->now ? a->now - spec->waited_us : 0,
 		.deadline_at = timed ? spec->deadline_at_us - a->asleep_us : NEVER,
 		.spec = *spec,
 	};
@@ -465,7 +466,7 @@ void request_arrived(struct arbiter *a, struct id id, const struct request_spec 
 	struct request *request = take_row(a, id, spec);
 	struct model *model = model_of(a, request);
 	enqueue(a, request);
-	if (spec->kind == REQUEST_INFER)
+	if (spec->kind == REQUEST_INFER && !spec->waited_us)
 		habit_arrived(a, model, request);
 	a->arrived = id.index + 1;
 	if (unloads(request))

@@ -23,6 +23,12 @@ struct refusal {
 	struct verdict verdict;
 };
 
+/* Of two that wait: by when they came for the first time, then in the order in which they were heard of. */
+static inline bool request_came_before(const struct request *x, const struct request *y)
+{
+	return x->arrived_at != y->arrived_at ? x->arrived_at < y->arrived_at : x->arrival < y->arrival;
+}
+
 struct request *request_find(const struct arbiter *a, struct id id); /* NULL: stale */
 
 void request_arrived(struct arbiter *a, struct id id, const struct request_spec *spec);

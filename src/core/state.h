@@ -52,8 +52,8 @@ struct request {
 	uint32_t due_place;     /* of its deadline */
 	uint32_t unused;
 	struct id instance;     /* RUNNING, ENDING */
-	uint64_t arrival;       /* order of arrival, over all */
-	int64_t arrived_at;
+	uint64_t arrival;       /* order in which they were heard of, over all */
+	int64_t arrived_at;     /* for the first time: who was given back keeps his place */
 	int64_t started_at;     /* RUNNING */
 	double crowd_at_start;  /* RUNNING: its pool's crowd (pace.h) and its instance's `ran` then */
 	double ran_at_start;

@@ -103,7 +103,7 @@ static bool arrival_ok(const struct arbiter *a, struct id id, const struct reque
 	if (id.index < a->requests_used && request_row(a, id.index)->state != REQUEST_FREE)
 		return false;
 	return spec->kind < REQUEST_KIND_COUNT && spec->priority < PRIORITY_COUNT &&
-	       spec->expected_us >= 0 && span_ok(spec->tokens, 0) && spec->deadline_at_us >= 0 && amount_ok(a, &spec->need);
+	       spec->expected_us >= 0 && span_ok(spec->waited_us, 0) && span_ok(spec->tokens, 0) && spec->deadline_at_us >= 0 && amount_ok(a, &spec->need);
 }
 
 static bool end_ok(const struct event *event)

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/alloc.h"
 #include "engine/adapter.h"
@@ -421,6 +422,10 @@ void exchange_ask(struct exchange *exchange)
 		return;
 	}
 	exchange->stage = STAGE_WAITING;
+	if (exchange->asked_at_ns)
+		spec.waited_us = (int64_t)((uv_hrtime() - exchange->asked_at_ns) / 1000) + 1;
+	else
+		exchange->asked_at_ns = uv_hrtime();
 	set_class(exchange, &spec);
 	set_need(exchange, &spec);
 	set_first_sign(exchange);

@@ -94,6 +94,7 @@ struct exchange {
 
 	int status;                  /* of the answer; 0 = none yet */
 	int64_t arrived_at_us, dispatched_at_us, first_byte_at_us;
+	uint64_t asked_at_ns; /* when it came to the arbiter for the first time, by a clock that sleeps with the machine; 0: not yet */
 	int64_t bytes_out;
 };
 

@@ -9,28 +9,39 @@ static uint32_t free_request(const struct world *world)
 	return WORLD_REQUESTS;
 }
 
+/* It waits, for the first time or again. */
+static void tell_arrival(struct world *world, uint32_t index)
+{
+	struct sim_request *request = &world->request[index];
+	struct event event = { .type = EVENT_REQUEST_ARRIVED };
+
+	request->state = SIM_WAITING;
+	event.arrived.request = (struct id){ index, request->generation };
+	event.arrived.spec = request->spec;
+	world_tell(world, &event);
+}
+
 static void arrive(struct world *world, struct request_spec spec)
 {
-	struct event event = { .type = EVENT_REQUEST_ARRIVED };
 	uint32_t index = free_request(world);
 
 	if (index == WORLD_REQUESTS)
 		return;
 	struct sim_request *request = &world->request[index];
-	request->state = SIM_WAITING;
 	request->generation++;
 	request->model = spec.model;
 	request->kind = spec.kind;
 	request->deaf = world_chance(world, 20);
 	request->need_bytes = spec.need.bytes[0][USE_HOST];
 	spec.sequence = ++world->request_sequence;
-	event.arrived.request = (struct id){ index, request->generation };
-	event.arrived.spec = spec;
+	request->spec = spec;
+	request->came_at = world->now;
+	request->returns = 0;
 	world->result->requests++;
 	if (request->deaf || world_chance(world, 150))
 		world_note(world, world_draw(world, 0, request->deaf ? 300 : 60), HAPPENS_LEAVE, index,
 		           request->generation);
-	world_tell(world, &event);
+	tell_arrival(world, index);
 }
 
 void client_arrives(struct world *world)
@@ -90,6 +101,20 @@ static void tell_end(struct world *world, uint32_t index, enum event_type type, 
 	world_tell(world, &event);
 }
 
+/* Its engine has no room for its prompt; a larger context would have. It waits again, where it was. */
+static void come_back(struct world *world, uint32_t index)
+{
+	struct sim_request *request = &world->request[index];
+
+	tell_end(world, index, EVENT_REQUEST_FINISHED, FAIL_CANCELLED);
+	request->generation++;
+	request->returns++;
+	request->spec.waited_us = world->now - request->came_at + 1;
+	if (request->deaf)
+		world_note(world, world_draw(world, 0, 300), HAPPENS_LEAVE, index, request->generation);
+	tell_arrival(world, index);
+}
+
 void client_happens(struct world *world, const struct happening *happening)
 {
 	struct sim_request *request = &world->request[happening->index];
@@ -99,6 +124,8 @@ void client_happens(struct world *world, const struct happening *happening)
 	if (happening->kind == HAPPENS_LEAVE) {
 		world->result->left++;
 		tell_end(world, happening->index, EVENT_REQUEST_GONE, FAIL_CLIENT_GONE);
+	} else if (happening->kind == HAPPENS_RETURN && request->state == SIM_RUNNING) {
+		come_back(world, happening->index);
 	} else if (happening->kind == HAPPENS_CANCELLED) {
 		tell_end(world, happening->index, EVENT_REQUEST_FINISHED, FAIL_CANCELLED);
 	} else if (request->state == SIM_RUNNING) {
@@ -119,6 +146,27 @@ static struct sim_request *named(struct world *world, const struct action *actio
 	return request;
 }
 
+static bool are_equals(const struct request_spec *x, const struct request_spec *y)
+{
+	return x->model == y->model && x->kind == y->kind && x->priority == y->priority &&
+	       x->weight_milli == y->weight_milli && x->key == y->key && x->conversation == y->conversation &&
+	       x->flags == y->flags && x->expected_us == y->expected_us;
+}
+
+/* Among equals whoever came first is first, also who was given back. */
+static void check_turn(struct world *world, const struct sim_request *request)
+{
+	enum { SURE_US = 1000000 }; /* of the time that a clock tells which steps back */
+
+	for (uint32_t i = 0; i < WORLD_REQUESTS && !world->clock_failed; i++) {
+		const struct sim_request *other = &world->request[i];
+		if (other->state == SIM_WAITING && other != request && are_equals(&other->spec, &request->spec) &&
+		    other->came_at + SURE_US < request->came_at)
+			world_broken(world, "a request of model %u goes before one that came %.1f s earlier", request->model,
+			             (double)(request->came_at - other->came_at) / (double)WORLD_SECOND);
+	}
+}
+
 void client_dispatch(struct world *world, const struct action *action)
 {
 	struct sim_request *request = named(world, action);
@@ -134,6 +182,7 @@ void client_dispatch(struct world *world, const struct action *action)
 	}
 	if (engine->running >= engine->slots)
 		world_broken(world, "a dispatch beyond the slots");
+	check_turn(world, request);
 	engine->running++;
 	interplay_dispatched(world, engine, request);
 	request->state = SIM_RUNNING;
@@ -309,6 +358,8 @@ void world_sleep(struct world *world)
 	world_tell(world, &event);
 	agenda_delay(&world->agenda, asleep_us);
 	world->now += asleep_us;
+	for (uint32_t i = 0; i < WORLD_REQUESTS; i++)
+		world->request[i].came_at += asleep_us; /* nobody waits asleep */
 	event = (struct event){ .type = EVENT_RESUME };
 	world_tell(world, &event);
 }

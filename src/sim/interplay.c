@@ -20,6 +20,7 @@ enum theme {
 	THEME_ALL = 255,
 	CONTEXT_STEPS = 3,
 	CONTEXT_TOKENS = 4096,
+	RETURNS_MOST = 2,
 };
 
 static bool has(const struct world *world, enum theme theme)
@@ -121,6 +122,9 @@ void interplay_dispatched(struct world *world, struct sim_engine *engine, struct
 
 	if (engine->clearing)
 		world_broken(world, "a dispatch to an engine that gives up its conversations");
+	if (has(world, THEME_CONTEXTS) && request->returns < RETURNS_MOST && one_in(world, 4) && !world->calm)
+		world_note(world, world_draw(world, 0, 0.5), HAPPENS_RETURN, (uint32_t)(request - world->request),
+		           request->generation);
 	if (!engine->lazy)
 		return;
 	for (uint32_t i = 0; i < engine->slots && i < ENGINE_SLOTS; i++)

@@ -387,6 +387,7 @@ static void happens(struct world *world, const struct happening *happening)
 	case HAPPENS_LEAVE:
 	case HAPPENS_FINISH:
 	case HAPPENS_CANCELLED:
+	case HAPPENS_RETURN:
 		client_happens(world, happening);
 		break;
 	case HAPPENS_SPAWNED:

@@ -47,6 +47,7 @@ enum happening_kind {
 	HAPPENS_SHORTAGE,
 	HAPPENS_NAP,
 	HAPPENS_PLAN,
+	HAPPENS_RETURN,    /* its engine has no room for it: a larger context has */
 };
 
 enum sim_request_state { SIM_NONE, SIM_WAITING, SIM_RUNNING, SIM_CANCELLED };
@@ -59,6 +60,9 @@ struct sim_request {
 	uint32_t engine; /* RUNNING, CANCELLED */
 	uint64_t engine_sequence;
 	bool deaf;       /* runs until its client leaves */
+	int64_t came_at;    /* for the first time */
+	uint32_t returns;   /* so often nothing came of its dispatch */
+	struct request_spec spec;
 	int64_t need_bytes; /* of a lazy model's: the most that its conversation comes to */
 	uint32_t slot;
 };

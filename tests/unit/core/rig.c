@@ -261,6 +261,11 @@ void rig_finish(struct rig *rig, uint32_t request)
 	end_request(rig, EVENT_REQUEST_FINISHED, request, FAIL_NONE);
 }
 
+void rig_cancel(struct rig *rig, uint32_t request)
+{
+	end_request(rig, EVENT_REQUEST_FINISHED, request, FAIL_CANCELLED);
+}
+
 void rig_answer(struct rig *rig, uint32_t request, int64_t tokens_in, double read_per_s, int64_t tokens_out,
                 double write_per_s)
 {

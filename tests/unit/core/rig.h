@@ -65,6 +65,7 @@ void rig_wait(struct rig *rig, double seconds); /* ticks at what the timer asks 
 uint32_t rig_ask(struct rig *rig, uint32_t model);
 uint32_t rig_ask_as(struct rig *rig, uint32_t model, struct request_spec spec);
 void rig_finish(struct rig *rig, uint32_t request);
+void rig_cancel(struct rig *rig, uint32_t request); /* it was dispatched, and nothing came of it */
 /* ... with what its engine told: tokens of the prompt, all read anew at so many a second, and of the answer. */
 void rig_answer(struct rig *rig, uint32_t request, int64_t tokens_in, double read_per_s, int64_t tokens_out,
                 double write_per_s);

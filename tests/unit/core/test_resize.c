@@ -275,6 +275,43 @@ static void test_what_would_fit_in_its_place(void **state)
 	rig_close(&rig);
 }
 
+static uint32_t ask_as(struct rig *rig, uint32_t key, uint64_t conversation, int64_t waited_us)
+{
+	return rig_ask_as(rig, A, (struct request_spec){ .priority = PRIORITY_NORMAL, .key = key,
+		                                         .conversation = conversation, .waited_us = waited_us });
+}
+
+/* Nothing came of its first dispatch: neither later ones nor a queue that is full by now are before it. */
+static void test_who_needs_the_larger_one_keeps_its_place(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 20);
+	struct model_spec *spec = rig_spec(&rig, A, 4);
+	spec->context_tokens = 1000;
+	spec->queue = 3;
+	rig_model(&rig, A);
+	serve(&rig, A);
+	uint32_t first = ask_as(&rig, 1, 11, 0);
+	rig_expect(&rig, "dispatch 2 a");
+	rig_wait(&rig, 1);
+	for (uint64_t i = 0; i < 3; i++)
+		ask_as(&rig, 2, 20 + i, 0); /* of another key, and other conversations */
+	resize(&rig, A, 6, 2000, 0);
+	rig_cancel(&rig, first);
+	rig_wait(&rig, 1);
+	uint32_t again = ask_as(&rig, 1, 11, 2 * SEC);
+	rig_expect(&rig, "stop a");
+	rig_gone(&rig, A);
+	rig_expect(&rig, "spawn a");
+	rig_load(&rig, A);
+	rig_expect(&rig, "dispatch 6 a");
+	rig_finish(&rig, again);
+	rig_expect(&rig, "dispatch 3 a");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_an_unload_ends_the_wait_for_it),
 		cmocka_unit_test(test_nobody_left_to_wait_for_it_ends_the_wait),
 		cmocka_unit_test(test_what_would_fit_in_its_place),
+		cmocka_unit_test(test_who_needs_the_larger_one_keeps_its_place),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
