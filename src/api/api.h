@@ -59,6 +59,12 @@ struct conversation_view {
 	int64_t saved_at_us;   /* CLOCK_BOOTTIME */
 };
 
+struct unsaved_view {
+	uint32_t model;        /* of the last */
+	int64_t conversations, tokens, last_at_us;
+	const char *reason;
+};
+
 /* What the shell gives. Every function runs on the loop's thread but post(), which any thread may call. */
 struct api_host {
 	void *ctx;
@@ -118,6 +124,8 @@ struct api_host {
 	/* Optional. Those that engines hold, then those in files. */
 	void (*conversations)(void *ctx, void (*each)(void *each_ctx, const struct conversation_view *view),
 	                      void *each_ctx);
+	/* Optional. Of those that were to be saved and are lost; false: none was. */
+	bool (*unsaved)(void *ctx, struct unsaved_view *out);
 };
 
 struct api_options {

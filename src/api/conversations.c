@@ -34,6 +34,18 @@ static void add(void *ctx, const struct conversation_view *view)
 	                  saved ? json_integer(api_epoch_ms(each->api, view->saved_at_us)) : json_null()));
 }
 
+static json_t *lost_json(struct api *api, struct call *call)
+{
+	struct unsaved_view lost;
+
+	if (!api->host.unsaved || !api->host.unsaved(api->host.ctx, &lost) || !api_may_see(api, call, lost.model))
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:o}", "conversations", (json_int_t)lost.conversations, "tokens",
+	                 (json_int_t)lost.tokens, "last_at_ms", (json_int_t)api_epoch_ms(api, lost.last_at_us), "reason",
+	                 json_lossy(str_from(lost.reason)));
+}
+
+/* `lost`: what was to be saved and could not be. */
 void handle_conversations(struct api *api, struct call *call, const char *name)
 {
 	struct each_conversation each = { api, call, json_array() };
@@ -41,5 +53,5 @@ void handle_conversations(struct api *api, struct call *call, const char *name)
 	(void)name;
 	if (api->host.conversations)
 		api->host.conversations(api->host.ctx, add, &each);
-	api_reply(call, 200, json_pack("{s:o}", "conversations", each.array));
+	api_reply(call, 200, json_pack("{s:o, s:o}", "conversations", each.array, "lost", lost_json(api, call)));
 }

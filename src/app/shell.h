@@ -16,6 +16,7 @@
 #include "app/lengths.h"
 #include "app/recorder.h"
 #include "app/sampler.h"
+#include "app/unsaved.h"
 #include "app/warmer.h"
 #include "base/list.h"
 #include "conf/conf.h"
@@ -108,6 +109,7 @@ struct shell {
 	int64_t room_bytes;       /* what models may take at most, for `auto` contexts */
 	char lazy_library[DIR_PATH_MAX], lazy_missing[200]; /* the preload library, or why there is none */
 	struct saved *saved;      /* conversations in files */
+	struct unsaved unsaved; /* what a full disk cost */
 	uint64_t *conversation_of; /* by the ticket's index */
 	char save_dir[DIR_PATH_MAX + 16]; /* where engines save conversations; ours */
 

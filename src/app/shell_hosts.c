@@ -430,6 +430,15 @@ void shell_run_posted(struct shell *shell)
 	}
 }
 
+static bool unsaved(void *ctx, struct unsaved_view *out)
+{
+	const struct shell *shell = ctx;
+	const struct unsaved *lost = &shell->unsaved;
+
+	*out = (struct unsaved_view){ lost->model, lost->conversations, lost->tokens, lost->last_at_us, lost->reason };
+	return lost->last_at_us > 0;
+}
+
 void shell_api_host(struct shell *shell, struct api_host *out)
 {
 	*out = (struct api_host){
@@ -445,6 +454,7 @@ void shell_api_host(struct shell *shell, struct api_host *out)
 		.fault = api_fault,
 		.replaced = shell_replaced,
 		.conversations = shell_each_conversation,
+		.unsaved = unsaved,
 		.gateway = api_gateway,
 		.now = api_now,
 		.sequence = sequence,

@@ -166,7 +166,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 
 	struct err err;
 	if (store_take_error(shell->store, &err))
-		log_error("history: %s", err.text);
+		log_error("%s", err.text);
 }
 
 static void on_failed(void *ctx, const char *text)

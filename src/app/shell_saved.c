@@ -22,6 +22,9 @@ struct sealing {
 	uint32_t count;
 	struct saved_conversation entry[SLOTS_TOLD_MAX];
 	int code[SLOTS_TOLD_MAX];
+	int64_t token_bytes;
+	int64_t lost, lost_tokens; /* conversations that were to be saved and are not */
+	int64_t free_bytes;
 };
 
 /* A dispatched request whose conversation is brought back first. */
@@ -112,6 +115,33 @@ static void seal(struct job *job)
 
 	for (uint32_t i = 0; i < sealing->count; i++)
 		sealing->code[i] = saved_seal(sealing->folder, &sealing->entry[i]);
+	sealing->free_bytes = unsaved_free_bytes(sealing->folder);
+}
+
+static void tell_unsaved(const struct sealing *sealing)
+{
+	const struct kept_talk *kept = sealing->kept;
+	const struct unsaved_loss loss = {
+		.model = kept->model,
+		.name = name_of(kept),
+		.folder = sealing->folder,
+		.conversations = sealing->lost,
+		.tokens = sealing->lost_tokens,
+		.bytes = sealing->lost_tokens * sealing->token_bytes,
+		.free_bytes = sealing->free_bytes,
+		.at_us = shell_now_us(),
+	};
+
+	if (sealing->told.saved_tokens > 0 && !sealing->lost)
+		unsaved_over(&kept->shell->unsaved);
+	unsaved_note(&kept->shell->unsaved, &loss);
+}
+
+static void lose(struct sealing *sealing, const struct saved_conversation *entry)
+{
+	saved_spoilt(sealing->folder, entry);
+	sealing->lost++;
+	sealing->lost_tokens += entry->tokens;
 }
 
 static void after_seal(struct job *job)
@@ -125,7 +155,7 @@ static void after_seal(struct job *job)
 			saved_put(kept->shell->saved, entry, keeps_bytes(kept));
 			continue;
 		}
-		saved_spoilt(sealing->folder, entry);
+		lose(sealing, entry);
 		sealing->told.saved_tokens -= entry->tokens;
 		if (kept)
 			log_warn("%s: a conversation of %lld tokens was not saved: %s", name_of(kept),
@@ -133,6 +163,7 @@ static void after_seal(struct job *job)
 	}
 	if (kept) {
 		kept->sealing = NULL;
+		tell_unsaved(sealing);
 		after_clear(kept, &sealing->told);
 	}
 	free(sealing);
@@ -149,19 +180,20 @@ static void on_cleared(void *ctx, const struct conversations_told *told)
 		after_clear(kept, told);
 		return;
 	}
+	sealing->folder = kept->shell->save_dir;
+	sealing->token_bytes = kept->shape.token_bytes;
 	for (uint32_t i = 0; i < kept->slots; i++) {
 		struct saved_conversation entry = entry_of(kept, i);
 		if (told->saved >> i & 1)
 			sealing->entry[sealing->count++] = entry;
 		else if (told->spoilt >> i & 1)
-			saved_spoilt(kept->shell->save_dir, &entry);
+			lose(sealing, &entry);
 	}
 	if (!told->error && !kept->keeping) /* erased, and not in a file */
 		for (uint32_t i = 0; i < kept->slots; i++)
 			kept->held_tokens[i] = told->saved >> i & 1 ? kept->held_tokens[i] : 0;
 	kept->saving = told->saved;
 	sealing->kept = kept;
-	sealing->folder = kept->shell->save_dir;
 	sealing->told = *told;
 	sealing->job = (struct job){ .run = seal, .done = after_seal };
 	kept->sealing = sealing;

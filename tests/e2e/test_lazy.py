@@ -396,6 +396,11 @@ def test_a_full_disk_is_not_kept_full(start, tmp_path):
             daemon.model("chat", "unload")
             wait_state(daemon, "chat", "unloaded")
             assert len(list((tmp_path / "conversations").iterdir())) == len(held(daemon)) == saved
+            lost = daemon.get("/api/v1/conversations")["lost"]
+            assert lost["conversations"] == 1 and lost["tokens"] > 100 and "free at" in lost["reason"], lost
+        warned = [line for line in daemon.tail(10000).splitlines() if "could not be saved" in line]
+        assert len(warned) == 1 and "warn" in warned[0] and "kv_keep" in warned[0], warned
+        assert "conversations are saved again" in daemon.tail(10000)
         daemon.stop()
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)

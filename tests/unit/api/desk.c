@@ -393,7 +393,8 @@ static int open_desk(void **state, struct store *store)
 	pthread_mutex_init(&desk->posted_lock, NULL);
 	const struct api_host host = { desk, get_arbiter, get_conf, get_sample, get_topology, get_estimate, get_gateway,
 		                       get_now, next_sequence, explain, submit, gone, pin, reload, reload, programs, no_leak, plan,
-		                       requests, cancel, post, get_calibration, NULL, NULL, NULL, NULL, NULL };
+		                       requests, cancel, post, get_calibration, NULL, NULL, NULL, NULL, NULL,
+		                       NULL };
 	/* Names are read as soon as decisions come, so the api is there first. */
 	desk->api = api_new(&(struct api_options){ .boot_id = "0badcafe", .version = "1.2.3",
 	                                           .tickets = desk->tickets, .store = store,
