@@ -116,24 +116,33 @@ static void put_machine(struct page *page)
 
 /* ---- models ---- */
 
-static void put_of_models(struct page *page, const char *name, enum metric_type type, const char *help,
-                          int64_t (*value)(const struct model_view *model))
+struct family {
+	const char *name;
+	enum metric_type type;
+	const char *help;
+	int64_t (*value)(const struct model_view *model);
+	void (*put)(struct buf *out, const char *name, const struct label *labels, int64_t value);
+};
+
+static void put_of_models(struct page *page, const struct family *family)
 {
 	struct model_view model;
 
-	metric_head(&page->out, name, type, help);
+	metric_head(&page->out, family->name, family->type, family->help);
 	for (uint32_t i = 0; i < arbiter_models(page->arbiter); i++) {
 		if (!arbiter_model(page->arbiter, i, &model) || !api_may_see(page->api, page->call, i))
 			continue;
 		const struct label labels[] = { { "model", model.spec->name }, { 0 } };
-		metric_int(&page->out, name, labels, value(&model));
+		family->put(&page->out, family->name, labels, family->value(&model));
 	}
 }
 
 static void put_model_gauge(struct page *page, const char *name, const char *help,
                             int64_t (*value)(const struct model_view *model))
 {
-	put_of_models(page, name, METRIC_GAUGE, help, value);
+	const struct family family = { name, METRIC_GAUGE, help, value, metric_int };
+
+	put_of_models(page, &family);
 }
 
 static int64_t model_claim(const struct model_view *model)
@@ -166,9 +175,14 @@ static int64_t model_growths(const struct model_view *model)
 	return (int64_t)model->growths;
 }
 
-static int64_t model_growths_ms(const struct model_view *model)
+static int64_t model_growths_us(const struct model_view *model)
 {
-	return model->growths_us / US_PER_MS;
+	return model->growths_us;
+}
+
+static int64_t model_kept_growths(const struct model_view *model)
+{
+	return (int64_t)model->kept_growths;
 }
 
 static int64_t model_context(const struct model_view *model)
@@ -191,6 +205,19 @@ static void put_model_states(struct page *page)
 	}
 }
 
+static const struct family growths = {
+	"cotenant_model_growths_total", METRIC_COUNTER, "Times that it was started anew with a larger context.",
+	model_growths, metric_int,
+};
+static const struct family growth_time = {
+	"cotenant_model_growth_seconds_total", METRIC_COUNTER, "What starting it anew with a larger context took.",
+	model_growths_us, metric_seconds,
+};
+static const struct family kv_growths = {
+	"cotenant_model_kv_growths_total", METRIC_COUNTER, "Times that what its conversations hold grew, where KV follows use.",
+	model_kept_growths, metric_int,
+};
+
 static void put_models(struct page *page)
 {
 	put_model_states(page);
@@ -201,10 +228,9 @@ static void put_models(struct page *page)
 	put_model_gauge(page, "cotenant_model_queue_length", "Requests that wait for it.", model_queue);
 	put_model_gauge(page, "cotenant_model_running", "Requests that run on it.", model_running);
 	put_model_gauge(page, "cotenant_model_context_tokens", "Its context, for each conversation.", model_context);
-	put_of_models(page, "cotenant_model_growths_total", METRIC_COUNTER,
-	              "Times that its context, or what its conversations hold, grew.", model_growths);
-	put_of_models(page, "cotenant_model_growth_milliseconds_total", METRIC_COUNTER,
-	              "What starting it anew with a larger context took.", model_growths_ms);
+	put_of_models(page, &growths);
+	put_of_models(page, &growth_time);
+	put_of_models(page, &kv_growths);
 }
 
 /* ---- requests ---- */

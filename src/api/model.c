@@ -171,6 +171,7 @@ static void add_kv(const struct api *api, json_t *json, const struct model_view 
 	json_object_set_new(json, "cached_tokens", json_integer(not_lazy ? model->cached_tokens : model->kept_tokens));
 	json_object_set_new(json, "growths", json_integer((json_int_t)model->growths));
 	json_object_set_new(json, "growths_ms", json_integer(model->growths_us / US_PER_MS));
+	json_object_set_new(json, "kv_growths", json_integer((json_int_t)model->kept_growths));
 	json_object_set_new(json, "kv", !not_lazy                     ? json_string("lazy")
 	                                : elastic_now(api, model, index) > 0 ? json_string("elastic")
 	                                : not_lazy[0]                 ? json_string("fixed")

@@ -33,6 +33,19 @@ static void add_name(struct table *table, const json_t *model)
 	          outside ? " (url)" : "");
 }
 
+/* How often its context grew, and what its users waited for that. */
+static void add_growths(struct table *table, const json_t *model)
+{
+	int64_t growths = json_int(model, "growths");
+	char took[UNITS_TEXT];
+
+	if (growths == 0)
+		table_add(table, "-");
+	else
+		table_add(table, "%lld in %s", (long long)growths,
+		          units_duration(took, json_int(model, "growths_ms") * US_PER_MS));
+}
+
 static void add_running_row(struct table *table, const json_t *model)
 {
 	char when[JSON_WHEN_BYTES];
@@ -46,6 +59,7 @@ static void add_running_row(struct table *table, const json_t *model)
 	table_add_size(table, json_int(model, "estimate_bytes"));
 	table_add(table, "%s", json_text(model, "estimate_source"));
 	table_add_count(table, json_int(model, "context"));
+	add_growths(table, model);
 	table_add_count(table, json_int(model, "cached_tokens"));
 	table_add_count(table, json_int(model, "pid"));
 	table_add(table, "%s", json_when(when, json_int(model, "last_used_at_ms")));
@@ -55,7 +69,7 @@ static void add_running_row(struct table *table, const json_t *model)
 static int run_ps(const struct cli_args *args)
 {
 	static const char *const columns[] = { "MODEL",    "STATE",    ">SLOTS", ">QUEUE",    ">MEASURED",
-		                               ">ESTIMATE", "FROM", ">CONTEXT", ">TOKENS", ">PID",   "LAST USED", "REASON",
+		                               ">ESTIMATE", "FROM", ">CONTEXT", ">GROWN", ">TOKENS", ">PID",   "LAST USED", "REASON",
 		                               NULL };
 	struct table table;
 	json_t *root, *model;
@@ -89,7 +103,8 @@ const struct cli_verb verb_ps = {
 	        "and idle, whatever it does now (IDLE in ls, base_bytes in show); what conversations hold is\n"
 	        "beside it. FROM tells what it stands on: formula (the file's header), engine (its own word),\n"
 	        "memo (the same launch, measured in an earlier life), learned (loads, of it or of others) or\n"
-	        "declared. show has the formula's number beside it.\n\n"
+	        "declared. show has the formula's number beside it. GROWN tells how often its context grew by a\n"
+	        "restart, and what all of them took.\n\n"
 	        "Examples:\n"
 	        "  cotenant ps\n"
 	        "  cotenant ps -a --json | jq '.models[] | {name, state}'",

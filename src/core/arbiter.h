@@ -120,8 +120,9 @@ struct model_view {
 	int64_t peak_bytes;      /* highest measured of this instance */
 	int64_t kept_bytes;      /* MODEL_LAZY: what its slots hold for conversations */
 	int64_t kept_tokens;
-	uint64_t growths;        /* of what they hold; of its context, where that is elastic */
-	int64_t growths_us;      /* of its context: what they took, all together */
+	uint64_t kept_growths;   /* times that they came to hold more, of this instance */
+	uint64_t growths;        /* times that it was started anew with a larger context */
+	int64_t growths_us;      /* ... and what they took, all together */
 	int64_t kv_bytes;        /* ... and what is claimed for those and for what runs */
 	struct amount claim;
 	struct amount measured;

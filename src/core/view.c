@@ -31,7 +31,7 @@ static void view_instance(const struct arbiter *a, const struct instance *instan
 	out->settled = instance->settled != 0;
 	out->kept_bytes = instance->kept.total_bytes;
 	out->kept_tokens = instance->kept.tokens;
-	out->growths += instance->kept.growths;
+	out->kept_growths = instance->kept.growths;
 	out->kv_bytes = instance->kv_bytes;
 	out->peak_bytes = amount_total(&instance->peak);
 	out->cached_tokens = held_tokens(instance);

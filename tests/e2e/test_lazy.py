@@ -54,6 +54,8 @@ def test_context_costs_what_conversations_fill(start):
     assert 0 < rss(pid, "RssAnon") - rest < tokens * TOKEN * 1.05 + 40 * MIB  # a prompt's own buffers too
     assert tokens * TOKEN * 0.95 < state["kv_kept_bytes"] < tokens * TOKEN * 1.05 + MIB
     assert state["claim_bytes"] >= state["kv_kept_bytes"]
+    assert state["growths"] == state["growths_ms"] == 0, "it was never started anew"
+    assert state["kv_growths"] >= 1
     assert "tokens held" in ask(daemon, "GET", "/api/v1/why/chat").json["text"]
 
 
