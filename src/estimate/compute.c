@@ -254,7 +254,7 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	if (placement_computes(facts, placement)) {
 		/* The inputs of a batch; the embedding may be given or looked up, so it is there twice. */
 		int64_t numbers = 8 * cells->tokens + 4 * cells->outputs;
-		int64_t rows = times(4, cells->tokens, kv_row_width(facts));
+		int64_t rows = times(4, cells->tokens, kv_row_width(facts, cells));
 		/* What goes into a cache on the host comes from the device. */
 		bool writes = placement->stages && lies_on_host(params, placement, 0);
 		int64_t streams = (cells->two_inputs ? 2 : 1) * s.stream;

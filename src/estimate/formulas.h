@@ -67,7 +67,7 @@ int64_t kv_layer_bytes(const struct model_facts *facts, const struct cells *cell
 int64_t kv_layer_half_bytes(const struct model_facts *facts, const struct cells *cells,
                             const struct estimate_params *params, uint32_t layer);
 /* Elements that a batch's token adds to it, K and V, where that is most. */
-int64_t kv_row_width(const struct model_facts *facts);
+int64_t kv_row_width(const struct model_facts *facts, const struct cells *cells);
 int64_t recurrent_layer_bytes(const struct model_facts *facts, const struct cells *cells,
                               uint32_t layer);
 /* What the server sets aside to go back to: one conversation's recurrent state and windows; all 0 = it need not. */

@@ -202,13 +202,13 @@ int64_t kv_layer_half_bytes(const struct model_facts *facts, const struct cells 
 
 	if (!facts->sizes_known || !has_cache(facts, layer))
 		return 0;
-	widths(facts, layer, &key, &value);
+	widths(facts, cells, layer, &key, &value);
 	int64_t count = bounded_product(facts->windowed[layer] ? cells->window : cells->full, cells->streams);
 	return bounded_product(count, larger(type_row_bytes(kv_type(params->kv_k), key),
 	                                     type_row_bytes(kv_type(params->kv_v), value)));
 }
 
-int64_t kv_row_width(const struct model_facts *facts)
+int64_t kv_row_width(const struct model_facts *facts, const struct cells *cells)
 {
 	int64_t most = 0;
 
@@ -216,7 +216,7 @@ int64_t kv_row_width(const struct model_facts *facts)
 		int64_t key, value;
 		if (!has_cache(facts, i))
 			continue;
-		widths(facts, i, &key, &value);
+		widths(facts, cells, i, &key, &value);
 		most = larger(most, bounded_sum(key, value));
 	}
 	return most;
