@@ -72,11 +72,18 @@ static void add_process(const char *root, struct programs *programs, struct gpu_
 {
 	int64_t gpu[POOLS_KNOWN_MAX];
 	struct one one;
+	int64_t held = 0;
+	bool known = read_one(root, pid, &one);
 
-	if (!read_one(root, pid, &one))
-		return;
-	programs->processes++;
+	/* What it holds of a GPU may be told where its name is not. */
 	gpu_use_look(use, pid, gpu);
+	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
+		held += gpu[pool];
+	if (!known && held + use->left_out_bytes == 0)
+		return;
+	if (!known)
+		snprintf(one.name, sizeof one.name, "process %d", (int)pid);
+	programs->processes++;
 	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 		programs->gpu_bytes[pool] += gpu[pool];
 	programs->left_out_bytes += use->left_out_bytes;
