@@ -303,10 +303,11 @@ void shell_context_arrived(struct shell *shell, const struct request_spec *spec)
 void shell_context_ended(struct shell *shell, const struct exchange_end *end);
 void shell_context_stopped(struct shell *shell, const struct action *stop);
 bool shell_context_is_elastic(void *ctx, uint32_t model);
-/* See gateway_host.may_exceed, .counts_first, .outgrown. */
+/* See gateway_host.may_exceed, .counts_first, .outgrown, .allow. */
 bool shell_context_may_exceed(void *ctx, uint32_t model, const struct prompt_size *prompt);
 bool shell_context_counts_first(void *ctx, uint32_t model, const struct prompt_size *prompt);
 bool shell_context_outgrown(void *ctx, const struct outgrown *request);
+void shell_context_allow(void *ctx, uint32_t model, const struct prompt_size *prompt, struct allowance *out);
 /* Larger than it would be started with. */
 bool shell_context_is_grown(const struct shell *shell, uint32_t model, const struct catalogue_row *row);
 /* The largest that could be granted now; 0 = the model's is not chosen here. */

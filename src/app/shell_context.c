@@ -257,13 +257,35 @@ void shell_context_stopped(struct shell *shell, const struct action *stop)
 		resize(shell, stop->model, step, 0);
 }
 
-static bool finds_room_for(const struct shell *shell, uint32_t model, int64_t tokens, bool others_go)
+static enum fits fits_tokens(const struct shell *shell, uint32_t model, int64_t tokens)
 {
 	struct amount need = { 0 };
 
 	need.bytes[0][USE_HOST] = kv_shape_bytes(&shell->catalogue.rows[model].kv, tokens);
-	enum fits fits = arbiter_fits_request(shell->arbiter, model, &need);
-	return finds_room(fits) || (others_go && fits == FITS_AFTER_EVICTION);
+	return arbiter_fits_request(shell->arbiter, model, &need);
+}
+
+/* `later`: once what runs has ended, too. */
+static bool could_have(const struct shell *shell, uint32_t model, int64_t tokens, bool later)
+{
+	enum fits fits = fits_tokens(shell, model, tokens);
+
+	return finds_room(fits) || fits == FITS_AFTER_EVICTION || (later && fits == FITS_NOT_NOW);
+}
+
+/* Of `least` to `most` tokens the largest that could be had. */
+static int64_t most_tokens(const struct shell *shell, uint32_t model, int64_t least, int64_t most, bool later)
+{
+	if (could_have(shell, model, most, later))
+		return most;
+	while (least < most) {
+		int64_t tokens = most - (most - least) / 2;
+		if (could_have(shell, model, tokens, later))
+			least = tokens;
+		else
+			most = tokens - 1;
+	}
+	return least;
 }
 
 /* A slot goes on with what it holds, however short memory is; of several the fullest holds no less than this. */
@@ -281,16 +303,25 @@ static int64_t lazy_now(const struct shell *shell, uint32_t model)
 		return 0;
 	int64_t most = view.context_tokens ? view.context_tokens : view.spec->context_tokens;
 	int64_t least = held_tokens(&view) < most ? held_tokens(&view) : most;
-	if (finds_room_for(shell, model, most, true))
-		return most;
-	while (least < most) {
-		int64_t tokens = most - (most - least) / 2;
-		if (finds_room_for(shell, model, tokens, true))
-			least = tokens;
-		else
-			most = tokens - 1;
-	}
-	return least;
+	return most_tokens(shell, model, least, most, false);
+}
+
+void shell_context_allow(void *ctx, uint32_t model, const struct prompt_size *prompt, struct allowance *out)
+{
+	const struct shell *shell = ctx;
+	const struct catalogue_row *row = &shell->catalogue.rows[model];
+	struct prompt_size alone = *prompt;
+	struct model_view view;
+
+	if (!row->lazy || row->not_lazy[0] || (prompt->bytes < 0 && prompt->tokens < 0) || shell->phase != PHASE_SERVING ||
+	    shell->conf->models[model].mmproj || arbiter_pools(shell->arbiter) == 0 ||
+	    !arbiter_model(shell->arbiter, model, &view))
+		return;
+	alone.reply_tokens = 0;
+	out->prompt_tokens = shell_most_tokens(shell, model, &alone);
+	int64_t context = view.context_tokens ? view.context_tokens : view.spec->context_tokens;
+	int64_t most = most_tokens(shell, model, 0, context, true);
+	out->most_tokens = most < context ? most : 0; /* and 0 where its model itself has no room: that is told by others */
 }
 
 bool shell_context_counts_first(void *ctx, uint32_t model, const struct prompt_size *prompt)
@@ -304,7 +335,7 @@ bool shell_context_counts_first(void *ctx, uint32_t model, const struct prompt_s
 	return row->lazy && spec.tokens > 0 && shell->phase == PHASE_SERVING &&
 	       arbiter_model(shell->arbiter, model, &view) &&
 	       (view.state == MODEL_IDLE || view.state == MODEL_BUSY) &&
-	       !finds_room_for(shell, model, spec.tokens, false);
+	       !finds_room(fits_tokens(shell, model, spec.tokens));
 }
 
 int64_t shell_context_now(void *ctx, uint32_t model)

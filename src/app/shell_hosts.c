@@ -248,6 +248,7 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 		.elastic = shell_context_is_elastic,
 		.may_exceed = shell_context_may_exceed,
 		.counts_first = shell_context_counts_first,
+		.allow = shell_context_allow,
 		.context_now = shell_context_now,
 		.outgrown = shell_context_outgrown,
 		.endpoint = endpoint,

@@ -244,7 +244,7 @@ enum fits arbiter_fits(const struct arbiter *arbiter, uint32_t model, const stru
 
 /*
  * The same for a request of a MODEL_LAZY that is to claim `need`: in its instance, or with a load. AFTER_EVICTION:
- * idle models or idle conversations would go for it, its own model's too.
+ * idle models or idle conversations would go for it, its own model's too, and what runs on that would have ended.
  */
 enum fits arbiter_fits_request(const struct arbiter *arbiter, uint32_t model, const struct amount *need);
 

@@ -21,7 +21,7 @@ static const struct fail_facts table[FAIL_COUNT] = {
 		"`limits.requests` are under way." },
 	[FAIL_NEVER_FITS] = { "never_fits", 507, "never_fits", 0, "", " will never fit this machine",
 		"it can never fit on this machine",
-		"The least that the model takes is more than the machine, or `memory.limit`, can give beside what is pinned: of the estimate seven tenths, once two idle samples of a life agreed what they showed, until a reload has it measured anew. With `kv: lazy` that is with the conversation that was asked for: a shorter one, or a smaller max_tokens, may fit." },
+		"The least that the model takes is more than the machine, or `memory.limit`, can give beside what is pinned: of the estimate seven tenths, once two idle samples of a life agreed what they showed, until a reload has it measured anew. A prompt that is too long for it is `exceed_context_size_error`, below." },
 	[FAIL_NO_ROOM] = { "no_room", 503, "no_room", 10, "there is no room for ", " now",
 		"it cannot fit now",
 		"Nothing that may go would make enough room. The numbers are in the message." },

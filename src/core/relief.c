@@ -9,7 +9,6 @@
 #include "core/outbox.h"
 
 enum {
-	LEAST_BYTES = 16 << 20,     /* less is not worth a conversation */
 	AGAIN_AFTER_US = 30000000,  /* one that could not be cleared is left alone for this long */
 };
 
@@ -18,7 +17,7 @@ static bool may_clear(const struct arbiter *a, const struct instance *instance, 
 	const struct model *model = model_row(a, instance->model);
 
 	return instance->state == INSTANCE_READY && !instance_busy(instance) && !instance_settles(instance) &&
-	       instance->kept.total_bytes >= LEAST_BYTES && a->now >= instance->clear_not_before &&
+	       instance->kept.total_bytes >= RELIEF_LEAST_BYTES && a->now >= instance->clear_not_before &&
 	       (!model->queue.count || model == wants);
 }
 

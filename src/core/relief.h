@@ -14,6 +14,8 @@
  * be asked for again, by class, for each byte. Meanwhile nothing is sent to it,
  * and it is nobody's victim.
  */
+enum { RELIEF_LEAST_BYTES = 16 << 20 }; /* less is not worth a conversation */
+
 enum relief {
 	RELIEF_NONE, /* would not help */
 	RELIEF_DONE, /* one was told to go */

@@ -6,6 +6,7 @@
 #include "core/model.h"
 #include "core/place.h"
 #include "core/prospect.h"
+#include "core/relief.h"
 #include "core/set.h"
 
 static const struct amount nothing;
@@ -173,16 +174,23 @@ enum fits arbiter_fits(const struct arbiter *a, uint32_t index, const struct mod
 	return fits(a, &want, &coming) ? FITS_NOT_NOW : FITS_NEVER;
 }
 
-/* As if its idle conversations were given up. */
-static void without_kept(const struct arbiter *a, struct want *want, const struct amount *need, struct outlook *coming)
+/* As if what runs on it had ended, and its conversations were given up, where they are worth that. */
+static void without_use(const struct arbiter *a, struct want *want, const struct amount *need, struct outlook *coming)
 {
 	struct instance *instance = want->instance;
 
-	if (!instance || instance_busy(instance) || instance_settles(instance))
+	if (!instance)
 		return;
+	struct instance rest = *instance;
+	rest.needs = nothing;
+	rest.running.count = rest.ending = 0;
+	rest.kept.settling = 0;
+	rest.kept.settling_bytes = rest.kept.settling_least = 0;
+	bool given_up = rest.kept.total_bytes >= RELIEF_LEAST_BYTES;
 	if (instance->state < INSTANCE_STOPPING)
 		outlook_remove(coming, instance);
-	want->need = want->lower = instance_claim_cleared(a, instance, need);
+	want->need = given_up ? instance_claim_cleared(a, &rest, need) : instance_claim_with(a, &rest, need);
+	want->lower = want->need;
 	want->sigma = instance->sigma;
 	want->instance = NULL;
 }
@@ -200,7 +208,7 @@ enum fits arbiter_fits_request(const struct arbiter *a, uint32_t index, const st
 	outlook_now(a, &now);
 	if (place_admits(a, &want, &now, &verdict))
 		return verdict.alone ? FITS_TIGHT : FITS_NOW;
-	without_kept(a, &want, need, &coming);
+	without_use(a, &want, need, &coming);
 	others = coming;
 	prospect_clear(a, &want, false, &others);
 	if (place_admits(a, &want, &others, &verdict))

@@ -237,7 +237,7 @@ const struct adapter adapter_llama = {
 	.slots_path = "/slots",
 	.drain = { .term_again_ms = 10000, .kill_ms = 5000 },
 	.log = { stages, ready_hints, telling, hopeless },
-	.takes = "POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /api/chat",
+	.takes = "POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/messages",
 	.routes = routes,
 	.route_count = sizeof(routes) / sizeof(routes[0]),
 	.address = address,

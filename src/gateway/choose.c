@@ -57,6 +57,7 @@ static void read_facts(struct exchange *exchange)
 		.prompts = (int64_t)body_facts_prompts(facts),
 		.longest_bytes = (int64_t)body_facts_longest_bytes(facts),
 	};
+	exchange->replies = facts->replies;
 	exchange->texts = body_facts_countable(facts) ? facts->texts : 0;
 	memcpy(exchange->text, facts->text, sizeof(exchange->text));
 	exchange->beside_tokens = body_facts_beside(facts);
@@ -329,6 +330,8 @@ static void on_verdict(void *owner, struct id ticket, const struct action *actio
 	if (action->type == ACTION_REJECT) {
 		exchange->ticket = ID_NONE; /* the arbiter ended it and knows */
 		exchange->decision = action->decision.sequence;
+		if (allowance_again(exchange, action->fail))
+			return;
 	}
 	exchange_fail(exchange, (enum fail)action->fail, action);
 }
@@ -382,7 +385,7 @@ static void set_class(struct exchange *exchange, struct request_spec *spec)
 static void set_need(const struct exchange *exchange, struct request_spec *spec)
 {
 	const struct gateway_host *host = &exchange->gateway->host;
-	struct prompt_size prompt = exchange->prompt;
+	struct prompt_size prompt = exchange->claim;
 
 	if (exchange->route.background)
 		prompt = (struct prompt_size){ .tokens = -1, .prompts = 1 };
@@ -404,12 +407,15 @@ static void set_first_sign(struct exchange *exchange)
 void exchange_ask(struct exchange *exchange)
 {
 	struct gateway *gateway = exchange->gateway;
+
+	if (!allowance_take(exchange))
+		return;
 	struct request_spec spec = {
 		.sequence = exchange->sequence,
 		.model = exchange->model,
 		.kind = REQUEST_INFER,
 		.key = key_index(exchange),
-		.conversation = conversation_of(exchange),
+		.conversation = exchange->unweighed ? 0 : conversation_of(exchange), /* nothing is brought back for it yet */
 		.deadline_at_us = exchange->deadline_us
 			? exchange->arrived_at_us + exchange->deadline_us : INT64_MAX,
 	};

@@ -80,6 +80,7 @@ static void conclude(struct exchange *exchange, enum fail fail, int status)
 	upstream_free(exchange->upstream);
 	job_free(exchange->job);
 	outgrow_forget_excerpt(exchange);
+	allowance_forget_cut(exchange);
 	intake_clear(&exchange->intake);
 	if (!exchange->is_look)
 		gateway->host.on_end(gateway->host.ctx, &end);

@@ -61,6 +61,12 @@ struct exchange {
 	uint32_t priority_asked;     /* PRIORITY_COUNT = not said */
 	uint32_t weight_asked_milli; /* 0 = not said */
 	struct prompt_size prompt;
+	struct prompt_size claim;    /* ... as its dispatch is to claim it */
+	struct body_replies replies; /* where its body says how long the answer may be */
+	int64_t reply_most;          /* ... and what it is to say instead, for memory allows no more; 0 = nothing */
+	struct intake *cut;          /* the body that says so, while it is sent; NULL */
+	bool unweighed;              /* its model is asked for alone: once that is there, its tokens are counted */
+	uint32_t allowed_again;      /* times that it was measured anew because it found less room than it was told */
 	struct body_text text[BODY_TEXTS_MAX]; /* what an engine that counts texts alone is to be given; texts 0: nothing */
 	uint32_t texts;
 	int64_t beside_tokens;       /* of the prompt at most, beside those texts */
@@ -163,8 +169,27 @@ void outgrow_asked_long_enough(struct exchange *exchange);
 bool outgrow_may_be(struct exchange *exchange, int status, int64_t length);
 /* That answer is whole: the exchange waits for a larger context, or (false) it is to be relayed. */
 bool outgrow_returns(struct exchange *exchange);
-/* ... and tells the largest context that could be had, not the one that happens to be there. */
+/* ... with the largest context that could be had, not the one that happens to be there: true, it was refused. */
+bool outgrow_refuses(struct exchange *exchange);
+/* The same number in an answer that tells the context. */
 void outgrow_tell_largest(struct exchange *exchange);
+
+/* Can it be counted, and was not yet? */
+bool outgrow_is_countable(const struct exchange *exchange);
+/*
+ * True: its model was asked for alone, and now its engine is asked how many tokens it is; then it asks for room as
+ * what it is. False: it cannot be counted, and is to ask again at once.
+ */
+bool outgrow_weighs(struct exchange *exchange, const struct upstream_request *request);
+
+/* allowance.c: what memory leaves for a conversation. */
+/* Before the arbiter is asked: what it is to claim, and how long its answer may be. False: it was refused. */
+bool allowance_take(struct exchange *exchange);
+/* The arbiter refused it with `fail`: true, it asks again with less, or was refused for its length. */
+bool allowance_again(struct exchange *exchange, uint32_t fail);
+/* Where its answer is to be shorter than it asks, the body that is sent says so. */
+void allowance_cut(struct exchange *exchange, struct upstream_request *request);
+void allowance_forget_cut(struct exchange *exchange);
 
 /* The arbiter is asked. */
 void exchange_ask(struct exchange *exchange);

@@ -99,7 +99,24 @@ static struct api_error error_of(const struct failure *failure)
 		.code = failure->code,
 		.message = str_from(failure->text),
 		.param = failure->param,
+		.prompt_tokens = failure->prompt_tokens,
+		.context_tokens = failure->context_tokens,
 	};
+}
+
+/* The engine's sentence comes first, and on Anthropic's paths that API's: clients know them by their words. */
+void failure_of_context(struct failure *out, enum api api, int64_t prompt_tokens, int64_t context_tokens)
+{
+	long long prompt = prompt_tokens, context = context_tokens;
+	char as_anthropic[80] = "";
+
+	if (api == API_ANTHROPIC)
+		snprintf(as_anthropic, sizeof(as_anthropic), "prompt is too long: %lld tokens > %lld maximum; ", prompt, context);
+	failure_set(out, 400, "exceed_context_size_error",
+	            "request (%lld tokens) exceeds the available context size (%lld tokens), try increasing it; %s"
+	            "%lld is the largest that can be had now", prompt, context, as_anthropic, context);
+	out->prompt_tokens = prompt_tokens;
+	out->context_tokens = context_tokens;
 }
 
 const char *allow_text(char out[ALLOW_TEXT], const char *methods)

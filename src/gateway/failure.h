@@ -21,6 +21,7 @@ struct failure {
 	int status;
 	const char *code;
 	const char *param;      /* NULL */
+	int64_t prompt_tokens, context_tokens; /* see struct api_error; else 0 */
 	int retry_after_s;      /* 0: waiting does not help, and a client is told not to try again */
 	char allow[ALLOW_TEXT]; /* of a 405: the methods that there are */
 	char text[640];
@@ -36,6 +37,9 @@ void failure_of(struct failure *out, enum fail fail, const char *model,
 /* One that is no enum fail: of this request's own making. */
 void failure_set(struct failure *out, int status, const char *code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* 400: a prompt of so many tokens, where a context of so many is the most that can be had. */
+void failure_of_context(struct failure *out, enum api api, int64_t prompt_tokens, int64_t context_tokens);
 
 /* 405: the path takes `methods` ("GET, POST") and was asked by another. */
 void failure_of_method(struct failure *out, struct str path, const char *methods, struct str method);

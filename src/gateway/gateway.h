@@ -70,6 +70,15 @@ struct prompt_size {
 /* Of several the longest, as far as that is known: a context is that of one. */
 struct prompt_size prompt_longest(const struct prompt_size *prompt);
 
+/*
+ * What memory allows a request of a model whose KV follows use. `most_tokens`: it may come to so many at most, once all
+ * that may go has gone and what runs has ended; 0 = as many as its context holds, or it is not known.
+ */
+struct allowance {
+	int64_t most_tokens;
+	int64_t prompt_tokens; /* its prompts, counted or at most */
+};
+
 /* A request that its engine refused because its context does not hold it. */
 struct outgrown {
 	uint32_t model;
@@ -97,6 +106,8 @@ struct gateway_host {
 	 * room: as many as its bytes may be would find none without somebody's going. NULL: never.
 	 */
 	bool (*counts_first)(void *ctx, uint32_t model, const struct prompt_size *prompt);
+	/* What there could be for a request of such a prompt. NULL: memory bounds none. */
+	void (*allow)(void *ctx, uint32_t model, const struct prompt_size *prompt, struct allowance *out);
 	/* The largest context of it that could be granted now, in tokens; 0 = what its engine has. */
 	int64_t (*context_now)(void *ctx, uint32_t model);
 	/* True: a larger context is on its way, and the request is to ask again. */

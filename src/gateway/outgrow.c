@@ -119,16 +119,6 @@ bool outgrow_returns(struct exchange *exchange)
 	return tokens >= 0 && asks_for_more(exchange, tokens);
 }
 
-/* In llama-server's own shape, which its clients read. */
-static void tell_refusal(struct exchange *exchange, int64_t tokens, int64_t context)
-{
-	buf_release(&exchange->error);
-	buf_printf(&exchange->error,
-	           "{\"error\":{\"code\":400,\"message\":\"the request is %lld tokens, and the context that can be "
-	           "had now is %lld\",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}",
-	           (long long)tokens, (long long)context, (long long)tokens, (long long)context);
-}
-
 static void tell_props(struct exchange *exchange, int64_t context)
 {
 	struct str body = buf_str(&exchange->error), digits = props_context(body);
@@ -144,13 +134,23 @@ static void tell_props(struct exchange *exchange, int64_t context)
 	exchange->error = told;
 }
 
+bool outgrow_refuses(struct exchange *exchange)
+{
+	int64_t context = context_now(exchange);
+	int64_t tokens = exceeded_tokens(buf_str(&exchange->error));
+	struct failure failure;
+
+	if (context <= 0 || tokens < 0)
+		return false;
+	failure_of_context(&failure, exchange->shape->api, tokens, context);
+	exchange_refuse(exchange, &failure);
+	return true;
+}
+
 void outgrow_tell_largest(struct exchange *exchange)
 {
 	int64_t context = context_now(exchange);
-	int64_t tokens = exchange->refused ? exceeded_tokens(buf_str(&exchange->error)) : -1;
 
-	if (context > 0 && tokens >= 0)
-		tell_refusal(exchange, tokens, context);
 	if (context > 0 && exchange->tells_context)
 		tell_props(exchange, context);
 }
@@ -168,6 +168,10 @@ static void take_size(struct exchange *exchange, int64_t tokens)
 	if (!exchange->dispatched_at_us) { /* it was counted for what it is to claim */
 		exchange->instance = ID_NONE;
 		exchange_ask(exchange);
+		return;
+	}
+	if (exchange->unweighed) {
+		exchange_ask_again(exchange);
 		return;
 	}
 	if (tokens >= 0 && host->may_exceed(host->ctx, exchange->model, &exchange->prompt) &&
@@ -215,11 +219,12 @@ static void on_size_pause(void *ctx)
 static void on_size_end(void *ctx)
 {
 	struct exchange *exchange = ctx;
+	int64_t between = str_is(exchange->engine_path, "/infill") ? BETWEEN_TOKENS : 0;
 
 	if (exchange->engine_status != 200)
 		take_size(exchange, -1);
 	else if (exchange->route.counts_texts)
-		take_size(exchange, exchange->counted_tokens + exchange->beside_tokens + BETWEEN_TOKENS);
+		take_size(exchange, exchange->counted_tokens + exchange->beside_tokens + between);
 	else
 		take_size(exchange, json_number(buf_str(&exchange->error), "input_tokens"));
 }
@@ -296,8 +301,7 @@ static bool ask_size(struct exchange *exchange, const struct upstream_request *r
 	return true;
 }
 
-/* Nobody counted it yet, and its engine can. */
-static bool is_countable(const struct exchange *exchange)
+bool outgrow_is_countable(const struct exchange *exchange)
 {
 	bool has_texts = exchange->texts && intake_in_memory(&exchange->intake);
 
@@ -309,8 +313,16 @@ bool outgrow_asks(struct exchange *exchange, const struct upstream_request *requ
 {
 	const struct gateway_host *host = &exchange->gateway->host;
 
-	return exchange->may_outgrow && is_countable(exchange) && host->may_exceed &&
+	return exchange->may_outgrow && outgrow_is_countable(exchange) && host->may_exceed &&
 	       host->may_exceed(host->ctx, exchange->model, &exchange->prompt) && ask_size(exchange, request);
+}
+
+bool outgrow_weighs(struct exchange *exchange, const struct upstream_request *request)
+{
+	if (outgrow_is_countable(exchange) && ask_size(exchange, request))
+		return true;
+	exchange->sized = true; /* nobody can */
+	return false;
 }
 
 bool outgrow_counts_first(struct exchange *exchange)
@@ -318,7 +330,7 @@ bool outgrow_counts_first(struct exchange *exchange)
 	const struct gateway_host *host = &exchange->gateway->host;
 	struct upstream_request request;
 
-	if (exchange->upgrade || !is_countable(exchange) || !host->counts_first ||
+	if (exchange->upgrade || !outgrow_is_countable(exchange) || !host->counts_first ||
 	    !host->counts_first(host->ctx, exchange->model, &exchange->prompt) ||
 	    !host->loaded(host->ctx, exchange->model, &exchange->instance))
 		return false;

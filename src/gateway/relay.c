@@ -318,7 +318,7 @@ static void on_end(void *ctx)
 	struct exchange *exchange = ctx;
 	struct failure failure;
 
-	if (exchange->refused && outgrow_returns(exchange))
+	if (exchange->refused && (outgrow_returns(exchange) || outgrow_refuses(exchange)))
 		return;
 	if (exchange->refused || exchange->tells_context) {
 		outgrow_tell_largest(exchange);
@@ -446,8 +446,14 @@ void relay_start(struct exchange *exchange)
 		on_unreachable(exchange);
 		return;
 	}
+	if (exchange->unweighed) {
+		if (!outgrow_weighs(exchange, &request))
+			exchange_ask_again(exchange);
+		return;
+	}
 	if (outgrow_asks(exchange, &request))
 		return;
+	allowance_cut(exchange, &request);
 	exchange->upstream =
 		upstream_start(exchange->gateway, &request, &upstream_events, exchange);
 }

@@ -223,6 +223,15 @@ static void append_or_null(struct buf *out, const char *text)
 		buf_append_str(out, STR("null"));
 }
 
+/* As llama-server has it on all its paths. */
+static void append_exceeded(struct buf *out, bool is_anthropic, const struct api_error *error)
+{
+	buf_printf(out, "{%s\"error\":{\"code\":%d,\"message\":", is_anthropic ? "\"type\":\"error\"," : "", error->status);
+	json_append_string(out, error->message);
+	buf_printf(out, ",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":%lld,\"n_ctx\":%lld}}",
+	           (long long)error->prompt_tokens, (long long)error->context_tokens);
+}
+
 void api_error_body(struct buf *out, enum api api, const struct api_error *error)
 {
 	if (api == API_OLLAMA) {
@@ -232,6 +241,10 @@ void api_error_body(struct buf *out, enum api api, const struct api_error *error
 		return;
 	}
 	bool is_anthropic = api == API_ANTHROPIC;
+	if (error->prompt_tokens > 0) {
+		append_exceeded(out, is_anthropic, error);
+		return;
+	}
 	if (is_anthropic)
 		buf_append_str(out, STR("{\"type\":\"error\",\"error\":{\"message\":"));
 	else

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -63,6 +64,11 @@ struct api_error {
 	const char *code; /* "model_not_found" */
 	struct str message;
 	const char *param; /* NULL: null */
+	/*
+	 * Of a prompt that its context does not hold: how long both are. Then it is the engine's own error (type
+	 * exceed_context_size_error), by which its clients know it, within the API's form. 0: it is something else.
+	 */
+	int64_t prompt_tokens, context_tokens;
 };
 
 /* The error as the API's clients expect it: one JSON object, appended. */

@@ -84,10 +84,17 @@ static int64_t bounded_number(struct str text, bool too_long)
 	return number > INT32_MAX ? INT32_MAX : (int64_t)number;
 }
 
-static void note_reply_tokens(struct body_facts *facts, const struct body_value *value)
+static void note_reply_tokens(struct body_facts *facts, enum body_key key, const struct body_value *value)
 {
 	int64_t tokens = value->kind == BODY_VALUE_NUMBER ? bounded_number(value->text, value->too_long) : -1;
+	struct body_replies *replies = &facts->replies;
 
+	if (key != BODY_KEY_OPTIONS_NUM_PREDICT && replies->count < BODY_REPLIES_MAX) {
+		replies->has_max_tokens |= key == BODY_KEY_FIRST_REPLY;
+		replies->value[replies->count].at = value->at;
+		replies->value[replies->count].length = value->length;
+		replies->value[replies->count++].tokens = tokens;
+	}
 	if (tokens > facts->reply_tokens)
 		facts->reply_tokens = tokens;
 }
@@ -231,7 +238,7 @@ const char *body_facts_note(struct body_facts *facts, enum body_key key,
 			          value->too_long);
 	} else if (key == BODY_KEY_OPTIONS_NUM_PREDICT ||
 	           (key >= BODY_KEY_FIRST_REPLY && key <= BODY_KEY_LAST_REPLY)) {
-		note_reply_tokens(facts, value);
+		note_reply_tokens(facts, key, value);
 	} else if (key >= BODY_KEY_FIRST_PROMPT) {
 		facts->prompt_bytes += value->length;
 		if (key == BODY_KEY_PROMPT || key == BODY_KEY_INPUT_PREFIX || key == BODY_KEY_INPUT_SUFFIX)

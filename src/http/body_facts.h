@@ -31,6 +31,19 @@ struct body_text {
 	bool is_list;
 };
 
+/* Where a body says how long its answer may be, in the order in which it stands there. */
+enum { BODY_REPLIES_MAX = 5 };
+
+struct body_replies {
+	uint64_t object_at; /* the '{' of the body */
+	uint32_t count;
+	bool has_max_tokens; /* one is that very key, which every path of an engine takes */
+	struct {
+		uint64_t at, length; /* of the value */
+		int64_t tokens;      /* as `reply_tokens` */
+	} value[BODY_REPLIES_MAX]; /* of the top level's keys */
+};
+
 /* What "prompt" is made of: one text, tokens, both in turn, or a list of such prompts. */
 struct body_prompt {
 	uint64_t items, longest_bytes; /* of the list itself: how many, and the longest of them */
@@ -54,6 +67,7 @@ struct body_facts {
 	 * where none was said or none bounds (negative, not an integer).
 	 */
 	int64_t reply_tokens;
+	struct body_replies replies;
 	enum keep_alive_wish keep_alive;
 	int64_t width, height; /* of a picture, as "size" or two numbers say, at most INT32_MAX; 0 = not said */
 	/*

@@ -496,6 +496,7 @@ static void step_structure(struct body_scan *scan, char c)
 		else
 			fail(scan, "expected ':'");
 	} else if (state == STATE_START) {
+		scan->facts.replies.object_at = scan->offset;
 		if (c == '{')
 			open_container(scan, true);
 		else

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import (LLAMA, MODELS, PROGRAM, InTheBackground, ask, chat_body, content, decisions, engine_pids, fake, models, real, wait_for, wait_state)
+from harness import (LLAMA, MODELS, PROGRAM, InTheBackground, ask, chat_body, content, decisions, engine_pids, fake, in_threads, models, real, wait_for, wait_state)
 
 MIB = 1 << 20
 TOKEN = 128 * 1024  # of KV, in the shapes of kv.gguf and 7b.gguf
@@ -337,7 +337,20 @@ def test_a_prompt_is_counted_where_its_bytes_leave_no_room(start):
     assert answer.status == 200, answer
     assert 0.8 * now < answer.json["usage"]["total_tokens"] <= now
     assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
-    assert ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text=2 * letters)).status == 507
+    # As the engine refuses what its context does not hold: memory bounds it here, and a client shortens what it says.
+    exceeds(ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text=2 * letters)), now)
+
+
+def exceeds(answer, now):
+    """Refused for its length, in the engine's words; the tokens that were counted."""
+    assert answer.status == 400, answer
+    error = answer.json["error"]
+    assert (error["type"], error["code"]) == ("exceed_context_size_error", 400)
+    tokens = error["n_prompt_tokens"]
+    assert tokens >= error["n_ctx"] and abs(error["n_ctx"] - now) < 100
+    assert error["message"].startswith(f"request ({tokens} tokens) exceeds the available context size "
+                                       f"({error['n_ctx']} tokens), try increasing it")
+    return tokens
 
 
 # Tokens between the texts, which this model's file does not name.
@@ -368,7 +381,82 @@ def test_every_path_s_prompt_is_counted(start, path):
     assert size > now, "its bytes are no more than there is room for"
     assert answer.status == 200, answer
     assert not decisions(daemon, "shrink"), "idle conversations had to go for what only seemed to need it"
-    assert post(2 * letters)[1].status == 507
+    exceeds(post(2 * letters)[1], now)
+
+
+SHAPES = {
+    "/v1/chat/completions": ("messages", "max_tokens"), "/v1/messages": ("messages", "max_tokens"), "/api/chat": ("messages", None),
+    "/v1/responses": ("input", "max_output_tokens"), "/v1/completions": ("prompt", "max_tokens"), "/completion": ("prompt", "n_predict"),
+}
+
+
+def body_for(path, text, tokens=None, **more):
+    prompt, reply = SHAPES[path]
+    body = {"model": "chat", "stream": False, "temperature": 0, **more}
+    body[prompt] = [{"role": "user", "content": text}] if prompt == "messages" else text
+    if tokens is not None:
+        body[reply] = tokens
+    return body
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_what_is_told_is_refused_beyond_in_each_api_s_shape(start, loaded):
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=200)
+    say(daemon, 1)
+    now = model(daemon)["context_now"]
+    for path in SHAPES:
+        if not loaded:  # it is loaded for it, and refused when it was counted
+            daemon.model("chat", "unload")
+            wait_state(daemon, "chat", "unloaded")
+        answer = ask(daemon, "POST", path, body_for(path, "<|im_start|>" * (now + 200)), timeout=120)
+        assert answer.headers["x-should-retry"] == "false"
+        if path == "/api/chat":
+            assert answer.status == 400 and "exceeds the available context size" in answer.json["error"]
+            continue
+        assert now + 190 < exceeds(answer, now) < now + 220
+        if path == "/v1/messages":
+            assert answer.json["type"] == "error" and "prompt is too long: " in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [path for path in SHAPES if path != "/api/chat"])
+def test_an_answer_is_cut_to_what_there_is(start, path):
+    """As an engine's ends where its context ends, however long it was asked for."""
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=115)
+    say(daemon, 1)
+    now = model(daemon)["context_now"]
+    assert 100 < now < 600
+    for tokens in (now, 32000, None):
+        if tokens is None and path == "/v1/messages":
+            continue  # it must say
+        answer = ask(daemon, "POST", path, body_for(path, "<|im_start|>" * (now - 60), tokens, ignore_eos=True), timeout=240)
+        assert answer.status == 200, answer
+        if path == "/completion":
+            used, ends = answer.json["tokens_evaluated"] + answer.json["tokens_predicted"], answer.json["stop_type"]
+        elif path in ("/v1/messages", "/v1/responses"):
+            usage, ends = answer.json["usage"], answer.json.get("stop_reason", "length")
+            used = usage["input_tokens"] + usage.get("cache_read_input_tokens", 0) + usage["output_tokens"]
+        else:
+            used, ends = answer.json["usage"]["total_tokens"], answer.json["choices"][0]["finish_reason"]
+        assert now - 10 < used <= now and ends in ("length", "limit", "max_tokens")
+    assert model(daemon)["measured_bytes"] < 115 * MIB
+    assert not decisions(daemon, "refuse")
+
+
+def test_bytes_alone_do_not_refuse_what_is_not_loaded(start):
+    """Each of its words is twelve bytes and one token."""
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=200)
+    answer = ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 6, text="<|im_start|>" * 300), timeout=120)
+    assert answer.status == 200 and 300 < answer.json["usage"]["prompt_tokens"] < 330, answer
+    assert len(json.dumps(chat_body("chat", 6, text="<|im_start|>" * 300))) > model(daemon)["context_now"]
+    assert len(decisions(daemon, "load")) == 1
+
+
+def test_two_who_ask_for_all_that_there_is_are_served_one_after_the_other(start):
+    daemon = start({"chat": real("kv.gguf", context=32768, slots=2)}, limit_mib=160)
+    say(daemon, 1)
+    ask_all = lambda text: ask(daemon, "POST", "/v1/chat/completions", chat_body("chat", 32000, text=text, stop=[" "]), timeout=120)
+    answers = in_threads([lambda text=text: ask_all(text) for text in ("room", "another", "a third")])
+    assert [answer.status for answer in answers] == [200] * 3, answers
 
 
 def test_tokens_are_counted_as_they_are(start):
@@ -376,7 +464,7 @@ def test_tokens_are_counted_as_they_are(start):
     daemon = start({"chat": real("kv.gguf", context=32768, slots=2)}, limit_mib=250)
     say(daemon, 1)
     now = model(daemon)["context_now"]
-    for count, status in ((0.4, 200), (0.8, 507)):
+    for count, status in ((0.4, 200), (0.8, 400)):
         tokens = [100 + i % 150 for i in range(int(now * count))]
         body = json.dumps({"model": "chat", "prompt": [tokens, tokens], "max_tokens": 4, "ignore_eos": True})
         assert len(body) > now

@@ -40,7 +40,7 @@ static void check_lines(struct str written)
 
 static void write_events(enum stream_form form, struct str text)
 {
-	struct api_error error = { 503, "no_room", text, NULL };
+	struct api_error error = { .status = 503, .code = "no_room", .message = text };
 	struct stream_reader reader;
 	struct buf out = BUF_INIT;
 

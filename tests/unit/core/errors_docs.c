@@ -22,6 +22,7 @@ static const struct {
 	{ 400, "wrong_endpoint", "The model is of another kind: its engine does not take this path. The text names the path that it takes, and the models that take this one." },
 	{ 400, "engine_change", "The request would change the engine itself; there is a verb of ours for that." },
 	{ 400, "picture_too_large", "A picture of this size fits neither any model nor the memory beside this one; the text says which." },
+	{ 400, "exceed_context_size_error", "The prompt is longer than the largest context that can be had; this stands in `error.type`, as in the engine's own refusal, with `n_prompt_tokens` and `n_ctx`." },
 	{ 401, "missing_api_key", "A key is needed." },
 	{ 401, "invalid_api_key", "The key is none of `api_keys`." },
 	{ 403, "model_not_allowed", "The key is for other models." },

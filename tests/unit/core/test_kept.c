@@ -458,6 +458,11 @@ static void test_what_a_request_would_find_is_foreseen(void **state)
 	rig_finish(&rig, turn);
 	held(&rig, A, true, 1, (int64_t[]){ 4 });
 	assert_int_equal(fits(&rig, A, 12), FITS_NOW); /* it may go on with what it holds */
+	turn = ask(&rig, A, 5);
+	assert_int_equal(fits(&rig, A, 20), FITS_AFTER_EVICTION); /* its own request will have ended */
+	assert_int_equal(fits(&rig, A, 21), FITS_NEVER);
+	rig_finish(&rig, turn);
+	held(&rig, A, true, 1, (int64_t[]){ 4 });
 	assert_int_equal(fits(&rig, A, 20), FITS_AFTER_EVICTION);
 	rig_close(&rig);
 }

@@ -458,9 +458,9 @@ static void test_texts_are_counted_where_the_body_cannot_be(void **state)
 		const char *path, *body, *content;
 		int64_t tokens;
 	} rows[] = {
-		{ "/completion", "{\"prompt\":\"a \\u00e4\",\"model\":\"chat\"}", "[\"a \\u00e4\"]", 3 + 16 },
-		{ "/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",7]}", "[\"a\",7]", 3 + 16 + 1 },
-		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",\"b\"]}", "[\"a\",\"b\"]", 3 + 16 + 2 },
+		{ "/completion", "{\"prompt\":\"a \\u00e4\",\"model\":\"chat\"}", "[\"a \\u00e4\"]", 3 },
+		{ "/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",7]}", "[\"a\",7]", 3 + 1 },
+		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[\"a\",\"b\"]}", "[\"a\",\"b\"]", 3 + 2 },
 		{ "/infill", "{\"model\":\"chat\",\"input_prefix\":\"p\",\"input_suffix\":\"s\",\"input_extra\":[]}",
 		  "[\"p\",\"s\"]", 3 + 16 + 2 },
 		{ "/v1/completions", "{\"model\":\"chat\",\"prompt\":[[7,8],[9,10]]}", NULL, 4 },

@@ -41,6 +41,12 @@ static void on_return(void *ctx, struct id ticket, struct id instance)
 		world->engine_away = false;
 }
 
+static void on_refused(void *ctx, struct id ticket)
+{
+	(void)ctx;
+	(void)ticket;
+}
+
 static bool endpoint(void *ctx, struct id instance, struct endpoint *out)
 {
 	const struct world *world = ctx;
@@ -123,6 +129,14 @@ static void need(void *ctx, uint32_t model, const struct prompt_size *prompt, st
 	(void)model;
 	(void)out;
 	((struct world *)ctx)->last_prompt_tokens = prompt->tokens;
+	((struct world *)ctx)->last_claim = *prompt;
+}
+
+static void allow(void *ctx, uint32_t model, const struct prompt_size *prompt, struct allowance *out)
+{
+	(void)model;
+	out->most_tokens = ((struct world *)ctx)->most_tokens;
+	out->prompt_tokens = prompt->tokens >= 0 ? prompt->tokens : prompt->bytes;
 }
 
 static bool outgrown(void *ctx, const struct outgrown *request)
@@ -461,6 +475,8 @@ void world_open(struct world *world)
 		.picture = picture,
 		.elastic = elastic,
 		.may_exceed = may_exceed,
+		.on_refused = on_refused,
+		.allow = allow,
 		.counts_first = counts_first,
 		.need = need,
 		.outgrown = outgrown,

@@ -70,6 +70,8 @@ struct world {
 	void (*on_call)(struct world *world, struct call *call);
 	uint32_t calls;
 
+	int64_t most_tokens;         /* memory allows a request so many; 0: it bounds none */
+	struct prompt_size last_claim; /* of the last request */
 	bool counts_first;           /* prompts are counted before the shell hears of them */
 	int64_t last_prompt_tokens;  /* of the last request, as it was counted */
 	bool elastic;                /* contexts may grow, though none does; prompts are counted first */

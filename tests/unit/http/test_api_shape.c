@@ -96,7 +96,7 @@ static void expect_body(enum api api, const struct api_error *error, const char 
 
 static void errors_have_the_shape_of_their_api(void **state)
 {
-	struct api_error error = { 404, "model_not_found", STR("no \"x\"\n"), "model" };
+	struct api_error error = { .status = 404, .code = "model_not_found", .message = STR("no \"x\"\n"), .param = "model" };
 	(void)state;
 
 	expect_body(
@@ -108,15 +108,26 @@ static void errors_have_the_shape_of_their_api(void **state)
 	            "\\\"x\\\"\\n\",\"type\":\"not_found_error\","
 	            "\"code\":\"model_not_found\"}}");
 	expect_body(API_OLLAMA, &error, "{\"error\":\"no \\\"x\\\"\\n\"}");
-	error = (struct api_error){ 503, NULL, STR("full"), NULL };
+	error = (struct api_error){ .status = 503, .message = STR("full") };
 	expect_body(API_LLAMA, &error,
 	            "{\"error\":{\"message\":\"full\",\"type\":\"server_error\",\"code\":null,"
 	            "\"param\":null}}");
+	/* A prompt that is too long is the engine's error wherever it came from. */
+	error = (struct api_error){ .status = 400, .message = STR("too long"), .prompt_tokens = 1507, .context_tokens = 512 };
+	const char *own = "\"error\":{\"code\":400,\"message\":\"too long\",\"type\":\"exceed_context_size_error\","
+	                  "\"n_prompt_tokens\":1507,\"n_ctx\":512}}";
+	char expected[256];
+	snprintf(expected, sizeof(expected), "{%s", own);
+	expect_body(API_OPENAI, &error, expected);
+	expect_body(API_LLAMA, &error, expected);
+	snprintf(expected, sizeof(expected), "{\"type\":\"error\",%s", own);
+	expect_body(API_ANTHROPIC, &error, expected);
+	expect_body(API_OLLAMA, &error, "{\"error\":\"too long\"}");
 }
 
 static void expect_event(enum api api, enum stream_form form, bool between, const char *expected)
 {
-	struct api_error error = { 502, "engine_died", STR("gone"), NULL };
+	struct api_error error = { .status = 502, .code = "engine_died", .message = STR("gone") };
 	struct buf out = BUF_INIT;
 
 	api_error_event(&out, api, form, between, &error);
