@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/log.h"
 #include "io/worker.h"
 
 enum { NAME_BYTES_MAX = 200, WINDOW_MS = 1000 };
@@ -26,6 +27,8 @@ struct log_file {
 	uint64_t window_ms;   /* the second that is counted */
 	uint64_t window_bytes;
 	uint64_t left_out;    /* bytes, not told yet */
+	int code;             /* of the last write: 0 or a negative errno */
+	bool failing;         /* ... and it was told */
 };
 
 /* A file's name of any model's name: what is not plain becomes %XX, and a long one ends in its hash. */
@@ -78,25 +81,26 @@ static int open_file(const struct log_file *file, int64_t *out_bytes)
 	return fd;
 }
 
-static void write_all(int fd, struct str bytes)
+static int write_all(int fd, struct str bytes)
 {
 	while (bytes.length) {
 		ssize_t count = write(fd, bytes.data, bytes.length);
 		if (count < 0 && errno == EINTR)
 			continue;
 		if (count <= 0)
-			return; /* a full disk: the log is the first that may go */
+			return count < 0 ? -errno : -ENOSPC; /* a full disk: the log is the first that may go */
 		bytes.data += count;
 		bytes.length -= (size_t)count;
 	}
+	return 0;
 }
 
-/* As much as the file takes, then a new one; a turn comes at a line's end where there is one. */
-static void write_out(struct log_file *file)
+/* As much as the file takes, then a new one; a turn comes at a line's end where there is one. 0 or a negative errno. */
+static int write_out(struct log_file *file)
 {
 	struct str bytes = buf_str(&file->written);
 	int64_t size = 0;
-	int fd = open_file(file, &size);
+	int fd = open_file(file, &size), code = fd < 0 ? fd : 0;
 
 	while (fd >= 0 && bytes.length) {
 		size_t room = size < LOG_FILE_BYTES ? (size_t)(LOG_FILE_BYTES - size) : 0;
@@ -105,23 +109,28 @@ static void write_out(struct log_file *file)
 		                               ? memrchr(part.data, '\n', part.length) : NULL;
 		if (line_end)
 			part.length = (size_t)(line_end + 1 - part.data);
-		write_all(fd, part);
+		int failed = write_all(fd, part);
+		code = failed ? failed : code;
 		bytes.data += part.length;
 		bytes.length -= part.length;
 		if (bytes.length == 0)
 			break;
 		close(fd);
 		if (rename(file->path, file->old_path) < 0)
-			return;
+			return -errno;
 		fd = open_file(file, &size);
+		code = fd < 0 ? fd : code;
 	}
 	if (fd >= 0)
 		close(fd);
+	return code;
 }
 
 static void run(struct job *job)
 {
-	write_out((struct log_file *)(void *)job);
+	struct log_file *file = (struct log_file *)(void *)job;
+
+	file->code = write_out(file);
 }
 
 /* ---- on the loop ---- */
@@ -152,11 +161,20 @@ static void swap(struct log_file *file)
 	file->filling = empty;
 }
 
+static void tell_failure(struct log_file *file)
+{
+	if (file->code && !file->failing)
+		log_warn("%s cannot be written: %s; what this engine prints is kept in memory alone, the last of it", file->path,
+		         file->code == -EINVAL || file->code == -ENXIO ? "it is no file" : strerror(-file->code));
+	file->failing = file->code != 0;
+}
+
 static void done(struct job *job)
 {
 	struct log_file *file = (struct log_file *)(void *)job;
 
 	file->writing = false;
+	tell_failure(file);
 	buf_release(&file->written); /* a flood is over some time */
 	if (file->freed)
 		log_file_free(file);

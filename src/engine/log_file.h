@@ -13,7 +13,7 @@
  * since its last write. What is more than 1 MiB a second, or than the disk takes,
  * is left out, and a line in the file says how much: an engine that prints
  * gigabytes fills neither the disk nor our memory. A folder that cannot be
- * written loses the file and nothing else.
+ * written loses the file and nothing else, which is warned of once.
  */
 struct log_file;
 struct uv_loop_s;

@@ -1,8 +1,10 @@
 """logs: what engines print, followed live, kept in bounded files, without secrets."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import threading
 
 import pytest
@@ -89,3 +91,19 @@ def test_a_flood_of_log_fills_nothing(start, mib):
     finally:
         follower.kill()
         follower.wait()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/full", path)], ids=["fifo", "folder", "link"])
+def test_a_log_that_cannot_be_written_is_told_once(start, make):
+    """What the engine prints is there all the same, in memory."""
+    folder = tempfile.mkdtemp(prefix="ct-")
+    os.makedirs(folder + "/state/logs", mode=0o700)
+    make(folder + "/state/logs/a.log")
+    daemon = start({"a": fake()}, folder=folder)
+    for _ in range(2):
+        chat(daemon, "a")
+        daemon.model("a", "unload")
+        wait_state(daemon, "a", "unloaded")
+    wait_for("the warning", lambda: "a.log cannot be written" in daemon.tail(10000))
+    assert daemon.tail(10000).count("a.log cannot be written") == 1
+    assert b"starting" in ask(daemon, "GET", "/api/v1/models/a/logs").body
