@@ -18,7 +18,7 @@ enum finding_status {
 	FINDING_UNKNOWN,
 };
 
-enum { FINDINGS_MAX = 64, FINDING_BYTES = 240 };
+enum { FINDINGS_MAX = 64, FINDING_BYTES = 320 };
 
 struct finding {
 	const char *id;

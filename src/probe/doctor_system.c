@@ -265,15 +265,15 @@ enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 	enum { SYSLOG = 34, PERFMON = 38 };
 	static const struct {
 		int bit;
-		const char *what;
+		const char *name, *what;
 	} wanted[] = {
-		{ PERFMON, "PERFMON (how much xe's GPUs hold is not told)" },
-		{ 23, "SYS_NICE (other processes' pages cannot be dropped)" },
-		{ 19, "SYS_PTRACE (other users' GPU memory is not seen)" },
-		{ 24, "SYS_RESOURCE (oom_score_adj cannot be lowered)" },
-		{ SYSLOG, "SYSLOG (the kernel's OOM lines are not seen)" },
+		{ PERFMON, "PERFMON", "how much xe's GPUs hold is not told" },
+		{ 23, "SYS_NICE", "other processes' pages cannot be dropped" },
+		{ 19, "SYS_PTRACE", "other users' GPU memory is not seen" },
+		{ 24, "SYS_RESOURCE", "oom_score_adj cannot be lowered" },
+		{ SYSLOG, "SYSLOG", "the kernel's OOM lines are not seen" },
 	};
-	char text[32], file[48], whose[DOCTOR_WHOSE_BYTES], missing[240] = "";
+	char text[32], file[48], whose[DOCTOR_WHOSE_BYTES], missing[280] = "", names[96] = "";
 
 	doctor_service_file(d->service, "status", file, sizeof file);
 	doctor_service_whose(d->service, whose, sizeof whose);
@@ -289,10 +289,12 @@ enum finding_status check_privileges(const struct doctor *d, struct finding *f)
 			continue;
 		if (wanted[i].bit == PERFMON && !has_xe(d))
 			continue;
-		if (!(caps >> wanted[i].bit & 1))
-			snprintf(missing + length, sizeof missing - length, "%s%s",
-			         length ? ", " : "", wanted[i].what);
+		if (caps >> wanted[i].bit & 1)
+			continue;
+		snprintf(missing + length, sizeof missing - length, "%s%s (%s)", length ? ", " : "", wanted[i].name, wanted[i].what);
+		snprintf(names + strlen(names), sizeof names - strlen(names), " CAP_%s", wanted[i].name);
 	}
+	mend(f, "in the service's [Service]: AmbientCapabilities=%s (lasts)", names[0] ? names + 1 : "");
 	return missing[0] ? found(f, FINDING_ADVICE, "missing%s: %s", whose, missing)
 	                  : found(f, FINDING_OK, "all there%s", whose);
 }
