@@ -290,6 +290,9 @@ enum finding_status check_orphans(const struct doctor *d, struct finding *f)
 {
 	int64_t leak = programs_leak_bytes(d->topology, d->programs);
 
+	for (uint32_t i = 0; leak < 0 && i < d->topology->warnings; i++)
+		if (strcmp(d->topology->warning[i].code, "use_unknown") == 0)
+			return found(f, FINDING_UNKNOWN, "%s", d->topology->warning[i].message);
 	if (leak < 0)
 		return found(f, FINDING_UNKNOWN, d->topology->gpu_silent || !d->topology->drift_known
 		                                         ? "a driver does not tell how much it holds"
