@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/str.h"
 
 enum { PATH_BYTES = 4200, READ_BYTES = 256 * 1024 };
 
@@ -222,6 +223,17 @@ static bool read_name(const char *name, const struct saved_share *models, uint32
 	return strcmp(name, again) == 0 && out->tokens > 0 && out->model < count;
 }
 
+/* As only we name files. Whatever else lies there is somebody's: the folder may be a link to anywhere. */
+static bool is_named_as_ours(const char *name)
+{
+	static const char hex[] = "0123456789abcdef";
+	struct str all = str_from(name);
+
+	if (strspn(name, hex) != 16 || name[16] != '-' || strspn(name + 17, hex) != 16 || name[33] != '-')
+		return false;
+	return str_ends(all, ".kv") || str_ends(all, ".part");
+}
+
 /* In order of age. */
 static void insert(struct saved *saved, const struct saved_conversation *entry)
 {
@@ -241,7 +253,7 @@ void saved_load(struct saved *saved, const struct saved_share *models, uint32_t 
 	struct stat st;
 
 	while (dir && (file = readdir(dir))) {
-		if (file->d_name[0] == '.')
+		if (!is_named_as_ours(file->d_name))
 			continue;
 		bool ours = read_name(file->d_name, models, count, &entry) &&
 		            fstatat(dirfd(dir), file->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);

@@ -259,6 +259,30 @@ static void a_new_life_takes_over_what_still_holds(void **state)
 	free(next);
 }
 
+static void what_others_keep_there_stays(void **state)
+{
+	static const char *const names[] = {
+		"passwd", "model.kv", ".hidden", "notes.part", "0000000000000003-0000000000000009-12.txt",
+		"0000000000000003-000000000000000-12.kv", "0000000000000003.kv", "000000000000000g-0000000000000009-1-1.kv",
+	};
+	enum { NAMES = sizeof(names) / sizeof(names[0]) };
+	struct saved *saved = fresh();
+	char path[200];
+	(void)state;
+
+	for (size_t i = 0; i < NAMES; i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		close(open(path, O_CREAT | O_WRONLY, 0600));
+	}
+	saved_load(saved, NULL, 0, 0);
+	for (size_t i = 0; i < NAMES; i++) {
+		assert_true(is_there(names[i]));
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		assert_int_equal(unlink(path), 0);
+	}
+	free(saved);
+}
+
 static int make_folder(void **state)
 {
 	(void)state;
@@ -282,6 +306,7 @@ int main(void)
 		cmocka_unit_test(brought_back_it_is_gone),
 		cmocka_unit_test(a_full_table_takes_the_newest),
 		cmocka_unit_test(a_new_life_takes_over_what_still_holds),
+		cmocka_unit_test(what_others_keep_there_stays),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
