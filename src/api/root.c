@@ -40,7 +40,8 @@ static void print_door(const struct api *api, const json_t *names, struct buf *o
 	buf_printf(out,
 	           "\nask       POST /v1/chat/completions  {\"model\": \"%s\", \"messages\": [{\"role\": \"user\", "
 	           "\"content\": \"Hello\"}]}\n"
-	           "          also the paths of Anthropic (/v1/messages), Ollama (/api/chat) and of the engines;\n"
+	           "          also the paths of Anthropic (/v1/messages), Ollama (/api/tags;\n"
+	           "          /api/chat where the engine has it) and of the engines;\n"
 	           "          what else an engine has is at /upstream/MODEL/...\n"
 	           "look      /v1/models  /api/v1/models  /api/v1/memory  /api/v1/events  /metrics  /healthz\n"
 	           "terminal  cotenant top, cotenant ps, cotenant --help (a web page is not built yet)\n",

@@ -3,7 +3,7 @@ import re
 import signal
 
 import harness
-from harness import ROOT, InTheBackground, Stream, ask, chat, fake, free_port, models, wait_for, wait_state
+from harness import ROOT, InTheBackground, Stream, ask, chat, fake, free_port, models, real, wait_for, wait_state
 
 ROW = re.compile(r"^\| (\d{3}) \| `(\w+)` \| `(\w+)` \| (?:(\d+) s)? \|", re.M)
 ROWS = {code: (int(status), name) for status, code, name, _ in ROW.findall((ROOT / "doc/errors.md").read_text())}
@@ -94,3 +94,15 @@ def test_an_unload_or_a_reload_takes_it_away(start):
         out.write(harness.config(daemon.port, {"a": fake(args="--hang")}))
     daemon.process.send_signal(signal.SIGHUP)
     expect(daemon, waiting(), "model_removed")
+
+
+def test_every_path_that_a_refusal_names_is_there(start):
+    """A door that is pointed to leads somewhere, in this very build of the engine."""
+    daemon = start({"a": real()})
+    answer = ask(daemon, "POST", "/v1/images/generations", {"model": "a", "prompt": "a room"})
+    assert (answer.status, answer.error["code"]) == (400, "wrong_endpoint")
+    named = re.findall(r"/[\w/]+\w", answer.error["message"].split("which takes", 1)[1])
+    assert len(named) >= 4
+    for path in named:
+        body = {"model": "a", "max_tokens": 1, "prompt": "room", "input": "room", "messages": [{"role": "user", "content": "room"}]}
+        assert ask(daemon, "POST", path, body).status == 200, path
