@@ -15,6 +15,7 @@
 enum {
 	APPLICATION_ID = 0x636f7465, /* "cote": tells our files from other programs' */
 	BUSY_MS = 1000,              /* somebody looks into the file with another program */
+	REST_MS = 250,               /* who reads several things at the start waits for a lock once */
 	ASIDES_MAX = 8,              /* a disk that damages what it is given would be filled */
 };
 
@@ -25,6 +26,14 @@ static int fail(struct db *db, int code, const char *doing, struct err *err)
 	        (code & 0xFF) == SQLITE_FULL ? "; until there is room on that disk, what happens and what is learned is not kept"
 	                                     : "");
 	return code;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static int read_number(sqlite3 *handle, const char *sql, int64_t *out)
@@ -194,7 +203,8 @@ static void finalize(struct db *db)
 	sqlite3_finalize(db->learn);
 	sqlite3_finalize(db->forget);
 	sqlite3_close(db->handle);
-	*db = (struct db){ .path = db->path, .moved = db->moved, .asides = db->asides, .unfit = db->unfit };
+	*db = (struct db){ .path = db->path, .moved = db->moved, .asides = db->asides, .unfit = db->unfit,
+	                    .failed_code = db->failed_code, .failed_at_ms = db->failed_at_ms };
 }
 
 static const char *const parts[] = { "", "-wal", "-shm", "-journal" };
@@ -336,6 +346,8 @@ static int open_again(struct db *db, struct err *err)
 		return db_start_anew(db, err);
 	if (code != SQLITE_OK)
 		finalize(db);
+	db->failed_code = code;
+	db->failed_at_ms = code == SQLITE_OK ? 0 : now_ms();
 	return code;
 }
 
@@ -359,16 +371,27 @@ static int run(struct db *db, const char *sql, const char *doing, struct err *er
 	return code == SQLITE_OK ? code : fail(db, code, doing, err);
 }
 
-int db_begin(struct db *db, struct err *err)
+static int ready(struct db *db, struct err *err)
 {
 	if (db->handle && is_taken_away(db))
 		finalize(db);
-	if (!db->handle) { /* it could not be begun anew; perhaps now */
-		int code = open_again(db, err);
-		if (code != SQLITE_OK)
-			return code;
+	return db->handle ? SQLITE_OK : open_again(db, err); /* it could not be begun anew; perhaps now */
+}
+
+int db_ready(struct db *db, struct err *err)
+{
+	if (!db->handle && db->failed_at_ms && now_ms() - db->failed_at_ms < REST_MS) {
+		err_set(err, -EIO, "history '%s': it could not be opened a moment ago", db->path);
+		return db->failed_code;
 	}
-	return run(db, "BEGIN IMMEDIATE", "beginning to write", err);
+	return ready(db, err);
+}
+
+int db_begin(struct db *db, struct err *err)
+{
+	int code = ready(db, err);
+
+	return code == SQLITE_OK ? run(db, "BEGIN IMMEDIATE", "beginning to write", err) : code;
 }
 
 int db_commit(struct db *db, struct err *err)

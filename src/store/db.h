@@ -22,6 +22,8 @@ struct db {
 	struct stat file;              /* the one that is open */
 	struct err moved;              /* what was moved aside, yet to be said; code 0: nothing */
 	int asides;                    /* so often in this life */
+	int failed_code;               /* of the last try to open it, and when that ended */
+	int64_t failed_at_ms;
 	const char *unfit;             /* why what was found there cannot be used; NULL: damaged, or it can */
 	sqlite3_stmt *insert[TABLE_COUNT];
 	sqlite3_stmt *select[TABLE_COUNT][2]; /* all models, one model */
@@ -49,6 +51,8 @@ int db_start_anew(struct db *db, struct err *err);
 /* From the version it has to `version`, each step in a transaction of its own. */
 int db_migrate(sqlite3 *handle, const struct migration *migrations, int version, struct err *err);
 
+/* To read: opens it where it was not, or is not there any more, but not again at once. */
+int db_ready(struct db *db, struct err *err);
 int db_begin(struct db *db, struct err *err);
 int db_commit(struct db *db, struct err *err);
 void db_rollback(struct db *db);

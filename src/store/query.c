@@ -9,12 +9,12 @@
 int db_read_learned(struct db *db, uint32_t row_bytes, struct buf *out, int *out_count, struct err *err)
 {
 	sqlite3_stmt *statement = NULL;
-	int code = SQLITE_CANTOPEN;
+	int code = db_ready(db, err);
 
 	*out_count = 0;
-	if (db->handle)
-		code = sqlite3_prepare_v2(db->handle, "SELECT row FROM learned WHERE length(row) = ?", -1,
-		                          &statement, NULL);
+	if (code != SQLITE_OK)
+		return code;
+	code = sqlite3_prepare_v2(db->handle, "SELECT row FROM learned WHERE length(row) = ?", -1, &statement, NULL);
 	if (code == SQLITE_OK) {
 		sqlite3_bind_int64(statement, 1, row_bytes);
 		while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -67,22 +67,21 @@ static json_t *row_of(const struct table *table, sqlite3_stmt *statement)
 int db_query(struct db *db, enum table_kind kind, const struct store_query *query, char **out, struct err *err)
 {
 	bool by_model = query->model && query->model[0];
-	sqlite3_stmt *statement = db->select[kind][by_model];
-	json_t *rows = json_array();
-	int code = SQLITE_CANTOPEN;
+	int code = db_ready(db, err);
 
 	*out = NULL;
-
-	if (statement) {
-		sqlite3_bind_int64(statement, 1, query->since_ms);
-		sqlite3_bind_int64(statement, 2, query->limit);
-		if (by_model)
-			sqlite3_bind_text(statement, 3, query->model, -1, SQLITE_STATIC);
-		while ((code = sqlite3_step(statement)) == SQLITE_ROW)
-			json_array_append_new(rows, row_of(&tables[kind], statement));
-		sqlite3_reset(statement);
-		sqlite3_clear_bindings(statement);
-	}
+	if (code != SQLITE_OK)
+		return code;
+	sqlite3_stmt *statement = db->select[kind][by_model];
+	json_t *rows = json_array();
+	sqlite3_bind_int64(statement, 1, query->since_ms);
+	sqlite3_bind_int64(statement, 2, query->limit);
+	if (by_model)
+		sqlite3_bind_text(statement, 3, query->model, -1, SQLITE_STATIC);
+	while ((code = sqlite3_step(statement)) == SQLITE_ROW)
+		json_array_append_new(rows, row_of(&tables[kind], statement));
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
 	if (code == SQLITE_DONE)
 		*out = json_dumps(rows, JSON_COMPACT);
 	else

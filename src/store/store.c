@@ -168,6 +168,7 @@ static void answer_query(struct store *store, struct item *item)
 	char *json;
 	int code = db_query(&store->db, item->table, &item->query, &json, &err);
 
+	tell_moved(store);
 	if (code != SQLITE_OK)
 		on_failure(store, code, &err);
 	pthread_mutex_lock(&store->lock);
@@ -188,6 +189,7 @@ static void answer_learned(struct store *store, uint32_t row_bytes)
 	struct err err = { 0 };
 	int found, code = db_read_learned(&store->db, row_bytes, &rows, &found, &err);
 
+	tell_moved(store);
 	if (code != SQLITE_OK)
 		on_failure(store, code, &err);
 	pthread_mutex_lock(&store->lock);
