@@ -289,7 +289,7 @@ static bool find_name(const char *path, char *out, size_t out_bytes)
 
 	gmtime_r(&now, &utc);
 	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &utc);
-	for (int i = 1; i < 10; i++) {
+	for (int i = 1; i < 100; i++) {
 		int length = snprintf(out, out_bytes, i == 1 ? "%s.aside-%s" : "%s.aside-%s-%d", path, date, i);
 		if (length > 0 && (size_t)length < out_bytes && lstat(out, &st) < 0)
 			return true;
