@@ -223,6 +223,8 @@ def raised_in_silence(tree, folder, path, way):
     before, memory = dict(allocatable(of_tree(tree))), ask("memory", copy)
     shutil.rmtree(copy)
     named = any("/" + name in warning["message"] for warning in memory["warnings"])
+    # What a process' clients tell is said to be the least where its driver does not tell.
+    named = named or ("/fdinfo/" in name and any("CAP_PERFMON" in warning["message"] for warning in memory["warnings"]))
     for runtime, bytes_ in allocatable(memory):
         if (bytes_ or 0) > (before.get(runtime) or 0) and not named:
             yield f"{name} ({way}): {runtime} rises from {before.get(runtime, 0)} to {bytes_}, and it is not named"
