@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "engine/preload.h"
 
-enum { PATH_BYTES = 4096, LIST_MOST = 256 << 10, PATIENCE_MS = 3000, HELP_PATIENCE_MS = 10000 };
+enum { PATH_BYTES = 4096, LIST_MOST = 256 << 10, PATIENCE_MS = 3000, HELP_PATIENCE_MS = 10000, VERSION_PATIENCE_MS = 1000 };
 
 bool program_find(const char *program, char *out, size_t out_bytes)
 {
@@ -252,25 +252,35 @@ static void make_release(struct str answer, const char *name, struct buf *out)
 	buf_printf(out, "%llu", (unsigned long long)release);
 }
 
+/* A question to a build, and what is made of its answer; the same without one, where silence is an answer too. */
+struct question {
+	const char *flag;
+	int patience_ms;
+	bool errors, silence;
+	void (*make)(struct str answer, const char *name, struct buf *out);
+};
+
 /*
- * What was made of the answer of this build to `flag`, as it is kept under that name; where it is not and may be asked,
- * `make` makes it of the answer. False: never asked, or it does not answer.
+ * What was made of the answer of this build, as it is kept under that name; where it is not and may be asked, it is
+ * made now. False: never asked, or it does not answer.
  */
-static bool kept_answer(const char *program, const char *folder, const char *flag, const char *name, bool known_only,
-                        void (*make)(struct str answer, const char *name, struct buf *out), struct buf *out)
+static bool kept_answer(const char *program, const char *folder, const struct question *question, const char *name,
+                        bool known_only, struct buf *out)
 {
 	struct buf path = BUF_INIT, told = BUF_INIT;
 	char file[PATH_BYTES];
 
 	if (!program_find(program, file, sizeof(file)))
 		return false;
-	char *argv[] = { file, (char *)flag, NULL };
-	buf_printf(&path, "%s/%s-%016llx-%s", folder, flag + 2, (unsigned long long)program_build(program, folder), name);
+	char *argv[] = { file, (char *)question->flag, NULL };
+	buf_printf(&path, "%s/%s-%016llx-%s", folder, question->flag + 2, (unsigned long long)program_build(program, folder), name);
 	bool known = recall(buf_cstr(&path), out);
-	if (!known && !known_only && listen_to(argv, environ, HELP_PATIENCE_MS, make == make_release, &told)) {
-		make(buf_str(&told), name, out);
-		remember(buf_cstr(&path), buf_str(out));
-		known = true;
+	if (!known && !known_only) {
+		known = listen_to(argv, environ, question->patience_ms, question->errors, &told) || question->silence;
+		if (known) {
+			question->make(buf_str(&told), name, out);
+			remember(buf_cstr(&path), buf_str(out));
+		}
 	}
 	buf_release(&path);
 	buf_release(&told);
@@ -286,8 +296,9 @@ static void make_named(struct str answer, const char *word, struct buf *out)
 
 enum help program_help_names(const char *program, const char *folder, const char *word, bool known_only)
 {
+	const struct question question = { .flag = "--help", .patience_ms = HELP_PATIENCE_MS, .make = make_named };
 	struct buf told = BUF_INIT;
-	bool known = kept_answer(program, folder, "--help", word, known_only, make_named, &told);
+	bool known = kept_answer(program, folder, &question, word, known_only, &told);
 	bool named = str_equal(buf_str(&told), STR("named"));
 
 	buf_release(&told);
@@ -296,9 +307,12 @@ enum help program_help_names(const char *program, const char *folder, const char
 
 int64_t program_release(const char *program, const char *folder, bool known_only)
 {
+	/* What is started in an engine's place may serve, whatever it is asked: nobody waits long for that, or twice. */
+	const struct question question = { .flag = "--version", .patience_ms = VERSION_PATIENCE_MS, .errors = true,
+		                           .silence = true, .make = make_release };
 	struct buf told = BUF_INIT;
 	uint64_t release = 0;
-	bool known = kept_answer(program, folder, "--version", "release", known_only, make_release, &told) &&
+	bool known = kept_answer(program, folder, &question, "release", known_only, &told) &&
 	             str_to_u64(buf_str(&told), &release) && release <= INT32_MAX;
 
 	buf_release(&told);

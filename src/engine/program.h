@@ -36,8 +36,8 @@ enum help program_help_names(const char *program, const char *folder, const char
 
 /*
  * The number of this build of llama.cpp, as its --version tells it: what it reserves depends on it (estimate/era.h).
- * Asked once for each build, and kept in `folder`. 0 where it tells none; -1 where it was never asked and `known_only`,
- * or does not answer. Blocks, for seconds at most.
+ * Asked once for each build, and kept in `folder`. 0 where it tells none within a second; -1 where it was never asked
+ * and `known_only`, or there is no such program. Blocks.
  */
 int64_t program_release(const char *program, const char *folder, bool known_only);
 

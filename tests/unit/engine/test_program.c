@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +108,13 @@ static void a_release_is_known_from_its_version(void **state)
 		assert_int_equal(program_release(path, folder, false), cases[i].release);
 		assert_int_equal(program_release(path, folder, true), cases[i].release);
 	}
+	/* One that serves whatever it is asked is ended soon, and not asked again. */
+	write_program(path, "#!/bin/sh\nexec sleep 60\n");
+	touch(path, (struct timespec){ .tv_sec = 2000 });
+	time_t begun = time(NULL);
+	assert_int_equal(program_release(path, folder, false), 0);
+	assert_true(time(NULL) - begun < 30);
+	assert_int_equal(program_release(path, folder, true), 0);
 }
 
 /* An upgrade of the library alone, the program untouched. */
