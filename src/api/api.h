@@ -42,6 +42,9 @@ struct api_now {
 	int64_t baseline_bytes;    /* what the system needs by itself (app/baseline); -1 = unknown */
 	bool baseline_learned;     /* in a quiet minute, of this life or an earlier one */
 	bool draining;             /* the daemon is going down */
+	const char *unread;        /* why the machine has not been read since sampled_at_us; "" = it has */
+	const char *blocked;       /* the file or call that gives no answer; "" = none */
+	const char *programs_blocked; /* ... of those who else is there */
 };
 
 enum conversation_place {

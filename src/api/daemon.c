@@ -43,7 +43,7 @@ void handle_health(struct api *api, struct call *call, const char *name)
 	int64_t step_age = now.now_us - now.stepped_at_us;
 	int64_t sampled_at = now.sampled_at_us ? now.sampled_at_us : api->options.started_at_us;
 	int64_t sample_age = now.now_us - sampled_at;
-	bool step_ok = step_age < stuck_after_us, sample_ok = sample_age < stuck_after_us;
+	bool step_ok = step_age < stuck_after_us, sample_ok = sample_age < stuck_after_us && !(now.unread && now.unread[0]);
 	const char *status = !step_ok     ? "the arbiter takes no events"
 	                     : !sample_ok ? "the machine's memory cannot be read"
 	                     : now.draining ? "draining"
@@ -123,6 +123,9 @@ static void on_programs(void *arg, const struct programs *programs)
 		.baseline_bytes = now.baseline_bytes,
 		.baseline_learned = now.baseline_learned,
 		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
+		.unread = now.unread,
+		.unread_us = now.now_us - now.sampled_at_us,
+		.blocked = { now.blocked, now.programs_blocked },
 	});
 	json_object_set_new(json, "sampled_at_ms", json_integer(api_epoch_ms(api, now.sampled_at_us)));
 	api_reply(call, 200, json);

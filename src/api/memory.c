@@ -214,11 +214,23 @@ static void warn_of_left_out(json_t *warnings, const struct memory_input *in)
 	warn(warnings, "left_out_in_use", message);
 }
 
+static void warn_of_age(json_t *warnings, const struct memory_input *in)
+{
+	char message[320], span[UNITS_TEXT];
+
+	if (!in->unread || !in->unread[0])
+		return;
+	snprintf(message, sizeof message, "%s: this is from %s ago, and nothing is loaded until the machine is read again",
+	         in->unread, units_duration(span, in->unread_us));
+	json_array_append_new(warnings, json_pack("{s:s, s:o}", "code", "not_read", "message", json_lossy(str_from(message))));
+}
+
 static json_t *warnings_json(const struct memory_input *in, const struct account *ram)
 {
 	const struct topology *t = in->topology;
 	json_t *warnings = json_array();
 
+	warn_of_age(warnings, in);
 	for (uint32_t i = 0; i < t->warnings; i++)
 		json_array_append_new(warnings,
 		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",
@@ -281,6 +293,17 @@ json_t *inputs_json(const struct inputs *inputs)
 	return array;
 }
 
+/* What hangs now was well when it was last read. */
+static json_t *inputs_now_json(const struct memory_input *in)
+{
+	struct inputs now = in->topology->inputs;
+
+	for (size_t i = 0; i < MEMORY_BLOCKED_MAX; i++)
+		if (in->blocked[i] && in->blocked[i][0])
+			inputs_note(&now, in->blocked[i], INPUT_BLOCKED, true, "what is told of the machine is from before");
+	return inputs_json(&now);
+}
+
 json_t *memory_json(const struct memory_input *in)
 {
 	struct account ram = account_of(in, 0);
@@ -299,6 +322,6 @@ json_t *memory_json(const struct memory_input *in)
 	json_t *warnings = warnings_json(in, &ram);
 	warn_of_unidentified(warnings, in, json_object_get(json, "owners"));
 	json_object_set_new(json, "warnings", warnings);
-	json_object_set_new(json, "inputs", inputs_json(&in->topology->inputs));
+	json_object_set_new(json, "inputs", inputs_now_json(in));
 	return json;
 }

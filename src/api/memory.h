@@ -18,6 +18,8 @@
  * of the RAM the system; of a GPU's own memory, which no system needs, the rest is
  * nobody's that is known. What is not known is null, and never 0.
  */
+enum { MEMORY_BLOCKED_MAX = 2 };
+
 struct memory_input {
 	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
 	const struct topology *topology; /* never NULL; its pools are the arbiter's */
@@ -27,6 +29,9 @@ struct memory_input {
 	int64_t baseline_bytes; /* of system RAM; -1 = not known: the reading's own use is taken */
 	bool baseline_learned;  /* in a quiet minute, of this life or an earlier one */
 	int64_t limit_bytes;    /* memory.limit; INT64_MAX = none */
+	const char *unread;     /* why nothing was read for unread_us; NULL or "": it was */
+	int64_t unread_us;
+	const char *blocked[MEMORY_BLOCKED_MAX]; /* what gives no answer; NULL or "": nothing */
 };
 
 /* A new reference. */

@@ -14,7 +14,7 @@ static bool is_of_engine(enum fail fail)
 /* The command that shows more of why, or mends it. */
 static void write_help(enum fail fail, const char *model, bool has_log, char *out, size_t bytes)
 {
-	if (fail == FAIL_NEVER_FITS || fail == FAIL_NO_ROOM)
+	if (fail == FAIL_NEVER_FITS || fail == FAIL_NO_ROOM || fail == FAIL_BLIND)
 		snprintf(out, bytes, "cotenant memory");
 	else if (!model)
 		snprintf(out, bytes, "cotenant ls");

@@ -28,6 +28,7 @@ static const char *because(uint32_t reason)
 		[REASON_VIEW] = "because no request that came for it has room beside it",
 		[REASON_LIMIT] = "because no request that came for it has room beside it",
 		[REASON_CONTEXT] = "to give it a larger context",
+		[REASON_BLIND] = "because the machine's memory cannot be read",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : "";
 }

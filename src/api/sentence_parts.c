@@ -53,6 +53,7 @@ const char *sentence_waits_for(uint32_t reason)
 		[REASON_SLOW] = "a load that takes too long",
 		[REASON_ALONE] = "the others to go",
 		[REASON_CONTEXT] = "its larger context",
+		[REASON_BLIND] = "the machine's memory to be read again",
 		[REASON_SHUTDOWN] = "the daemon, which goes down",
 	};
 	return reason < REASON_COUNT && texts[reason] ? texts[reason] : NULL;

@@ -9,6 +9,7 @@
 #include "app/cli.h"
 #include "app/cli_dial.h"
 #include "app/cli_json.h"
+#include "app/patience.h"
 #include "app/cli_table.h"
 #include "app/doctor_quants.h"
 #include "base/alloc.h"
@@ -197,6 +198,7 @@ static int examine(struct visit *visit)
 {
 	struct topology *topology = xcalloc(1, sizeof(*topology));
 	struct err err;
+	patience_begin("cotenant doctor");
 	int code = topology_find(visit->root, topology, &err);
 
 	if (code == 0 || topology_has_proc(visit->root)) {
@@ -205,6 +207,7 @@ static int examine(struct visit *visit)
 		if (visit->record)
 			code = recording_save(visit->root, visit->record, topology, &err);
 	}
+	patience_end();
 	free(topology);
 	return code < 0 ? cli_fail(CLI_FAILED, "cotenant doctor --help", "%s", err.text) : CLI_DONE;
 }

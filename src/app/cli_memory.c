@@ -6,6 +6,7 @@
 #include "app/cli.h"
 #include "app/cli_client.h"
 #include "app/cli_json.h"
+#include "app/patience.h"
 #include "app/cli_table.h"
 #include "base/alloc.h"
 #include "base/units.h"
@@ -26,6 +27,7 @@ static int read_machine(const char *root, json_t **out)
 	struct topology *topology = xcalloc(1, sizeof(*topology));
 	struct programs *programs = xcalloc(1, sizeof(*programs));
 	struct err err;
+	patience_begin("cotenant memory");
 	int code = topology_find(root, topology, &err);
 
 	/* Without even the machine's counters it is said what is not known. */
@@ -37,6 +39,7 @@ static int read_machine(const char *root, json_t **out)
 		                                           .baseline_bytes = -1,
 		                                           .limit_bytes = INT64_MAX });
 	}
+	patience_end();
 	free(programs);
 	free(topology);
 	return code < 0 ? cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text) : CLI_DONE;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "probe/nvml.h"
 #include "probe/programs.h"
+#include "probe/reading.h"
 #include "probe/seen.h"
 
 enum {
@@ -17,6 +18,9 @@ enum {
 	MOVING_MS = 200,
 	STEADY_MS = 1000,
 	EMPTY_MS = 10000,
+	LATE_MS = 5000,
+	LATE_AGAIN_MS = 1000,
+	LATE_AT_END_MS = 1000,
 	TOPOLOGY_EVERY = 10,
 	ALL_EVERY = 5, /* while nothing changes, all processes are looked at that seldom */
 };
@@ -27,6 +31,7 @@ struct sampler {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t news;
+	struct reading reading;
 	bool wanted; /* of the thread: a sample; under the lock */
 	bool ends;   /* of the thread: to return; under the lock */
 	struct sampler_events events;
@@ -155,6 +160,7 @@ static void *run(void *arg)
 {
 	struct sampler *sampler = arg;
 
+	reading_begin(&sampler->reading);
 	for (;;) {
 		pthread_mutex_lock(&sampler->lock);
 		while (!sampler->wanted && !sampler->ends)
@@ -211,6 +217,7 @@ static void on_back(uv_async_t *back)
 
 	assert(sampler->in_flight);
 	sampler->in_flight = false;
+	uv_timer_stop(&sampler->timer);
 	if (sampler->closing) {
 		finish(sampler);
 		return;
@@ -222,6 +229,16 @@ static void on_back(uv_async_t *back)
 	else
 		sampler->events.on_failed(sampler->events.ctx, sampler->err.text);
 	arm(sampler);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+	struct sampler *sampler = timer->data;
+	char what[READING_NAME_BYTES];
+
+	reading_tell(&sampler->reading, what, sizeof(what));
+	sampler->again = true; /* what it tells will be from long ago, in part */
+	sampler->events.on_late(sampler->events.ctx, what);
 }
 
 static void begin(struct sampler *sampler)
@@ -241,6 +258,8 @@ static void begin(struct sampler *sampler)
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;
 	sampler->in_flight = true;
+	uv_update_time(sampler->timer.loop);
+	uv_timer_start(&sampler->timer, on_late, LATE_MS, LATE_AGAIN_MS);
 	tell_thread(sampler, &sampler->wanted);
 }
 
@@ -271,6 +290,8 @@ static uint64_t next_ms(struct sampler *sampler)
 {
 	uint64_t ms = pace_ms(sampler);
 
+	if (sampler->code < 0 && ms > STEADY_MS)
+		ms = STEADY_MS; /* what cannot be read now is wanted all the more */
 	return ms < sampler->most_ms ? ms : sampler->most_ms;
 }
 
@@ -297,6 +318,7 @@ struct sampler *sampler_new(uv_loop_t *loop, const char *root, const struct topo
 	sampler->most_ms = UINT32_MAX;
 	pthread_mutex_init(&sampler->lock, NULL);
 	pthread_cond_init(&sampler->news, NULL);
+	reading_init(&sampler->reading);
 	uv_timer_init(loop, &sampler->timer);
 	uv_async_init(loop, &sampler->back, on_back);
 	sampler->timer.data = sampler->back.data = sampler;
@@ -355,6 +377,8 @@ void sampler_close(struct sampler *sampler)
 		return;
 	sampler->closing = true;
 	uv_timer_stop(&sampler->timer);
-	if (!sampler->in_flight)
+	if (sampler->in_flight)
+		uv_timer_start(&sampler->timer, on_late, LATE_AT_END_MS, 0);
+	else
 		finish(sampler);
 }

@@ -23,6 +23,9 @@
  * nobody is left. Where memory is short it is read oftener (sampler_within). The topology
  * is read along: with every sample where a GPU holds memory, else with every tenth, for
  * its views are only shown, and not while a release is awaited.
+ *
+ * A file or a driver may give no answer for ever. That is told after some seconds, with its name, and each second
+ * from then on; there is no way to call the thread back, so who ends meanwhile does not wait for it.
  */
 struct sampler;
 struct uv_loop_s;
@@ -53,6 +56,8 @@ struct sampler_events {
 	void (*on_sample)(void *ctx, const struct sample *sample, const struct topology *topology,
 	                  const struct sampler_owner *owners, uint32_t count);
 	void (*on_failed)(void *ctx, const char *text);
+	/* The one in flight is not back yet: that file or call is being asked. */
+	void (*on_late)(void *ctx, const char *what);
 };
 
 /* `topology` is copied: how it was found. NULL where no thread is to be had. */
@@ -70,7 +75,7 @@ void sampler_find_again(struct sampler *sampler);
 void sampler_look_again(struct sampler *sampler);
 /* One more at once. */
 void sampler_now(struct sampler *sampler);
-/* Stop; the sampler frees itself once its sample in flight is back (the loop must still run). NULL is ignored. */
+/* Stop; the sampler frees itself once its sample in flight is back (the loop must still run, and may not end by itself before). NULL is ignored. */
 void sampler_close(struct sampler *sampler);
 
 #endif

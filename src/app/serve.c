@@ -73,6 +73,10 @@ int cmd_serve(const struct cli_args *args)
 		return CLI_FAILED;
 	}
 	int status = shell_run(shell);
+	if (shell->lost) {
+		fflush(NULL);
+		_exit(status);
+	}
 	free(shell);
 	free(path);
 	return status;

@@ -151,7 +151,12 @@ struct shell {
 	struct baseline baseline;
 	int64_t baseline_bytes; /* what it says: of the foreign use, the system's own */
 	int64_t reserve_bytes;
-	bool sample_failing;
+	int64_t unread_since_us; /* the machine cannot be read since this sample; 0 = it can */
+	char unread_text[160];   /* ... why */
+	char blocked[INPUT_NAME_BYTES]; /* ... what gives no answer; "" = it gives one that is no use */
+	char programs_blocked[INPUT_NAME_BYTES]; /* the same of those who else is there */
+	uv_timer_t last_wait;    /* for threads that are still at work */
+	bool lost;               /* one is, and will be: nothing that it may touch is freed */
 	struct inputs told_inputs; /* shell_inputs.c */
 	struct danger_watch danger;
 	bool on_battery;
@@ -196,7 +201,7 @@ struct shell {
 /* 0, or a negative errno with a text for the person who started it. `keeper` is taken over. */
 int shell_open(struct shell *shell, const struct shell_options *options, struct conf *conf,
                struct keeper *keeper, struct err *err);
-/* Runs until it was told to end. The exit status. */
+/* Runs until it was told to end. The exit status. With `lost` the process is to end without more ado. */
 int shell_run(struct shell *shell);
 
 /* ---- between the shell's own files ---- */
@@ -339,6 +344,12 @@ void shell_kept_end(struct instance_row *row);
 
 /* shell_samples.c */
 void shell_sampler_events(struct shell *shell, struct sampler_events *out);
+
+/* shell_unread.c: what the machine has is not told any more; it is again; at the end, of whom it was not told. */
+void shell_unread_failed(struct shell *shell, const char *text);
+void shell_unread_late(struct shell *shell, const char *what);
+void shell_read_again(struct shell *shell);
+void shell_tell_unseen(const struct shell *shell);
 
 /* shell_inputs.c: into the log, what of them is no use any more, or again. */
 void shell_tell_inputs(struct shell *shell, const struct inputs *inputs);

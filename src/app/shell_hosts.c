@@ -196,6 +196,10 @@ void shell_explain(void *ctx, uint32_t model, enum fail fail, char *out, uint32_
 		explain_holder(shell, model, out, out_bytes);
 		return;
 	}
+	if (fail == FAIL_BLIND) {
+		str_copy(out, out_bytes, str_from(shell->unread_text));
+		return;
+	}
 	if (fail == FAIL_DEADLINE) {
 		explain_state(shell, model, out, out_bytes);
 		return;
@@ -345,6 +349,9 @@ static void api_now(void *ctx, struct api_now *out)
 		.baseline_bytes = shell->baseline_bytes,
 		.baseline_learned = shell->baseline.known.bytes >= 0,
 		.draining = shell->phase != PHASE_SERVING,
+		.unread = shell->unread_text,
+		.blocked = shell->blocked,
+		.programs_blocked = shell->programs_blocked,
 	};
 }
 

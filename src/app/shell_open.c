@@ -16,12 +16,13 @@
 #include <app/version.h> /* made by the build */
 
 #include "app/notify.h"
+#include "app/patience.h"
 #include "app/version.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
 
-enum { HARD_STOP_MS = 20000, STORE_CLOSE_MS = 3000 };
+enum { HARD_STOP_MS = 20000, STORE_CLOSE_MS = 3000, LAST_WAIT_MS = 3000 };
 
 static void make_boot_id(char out[9])
 {
@@ -115,10 +116,12 @@ int64_t shell_room(const struct room_facts *facts, const struct conf *conf)
 /* The first reading is taken here, before the loop: every limit is derived from it. */
 static int read_machine(struct shell *shell, struct err *err)
 {
+	patience_begin("serve");
 	int code = topology_find("", &shell->topology, err);
 
 	if (code == 0)
 		code = sample_read("", &shell->sample, err);
+	patience_end();
 	if (code < 0)
 		return code;
 	shell->room_facts = (struct room_facts){
@@ -376,7 +379,8 @@ static void open_signals(struct shell *shell)
 		                numbers[i] == SIGHUP ? on_hangup : on_end_signal, numbers[i]);
 	}
 	uv_timer_init(&shell->loop, &shell->hard_stop);
-	shell->hard_stop.data = shell;
+	uv_timer_init(&shell->loop, &shell->last_wait);
+	shell->hard_stop.data = shell->last_wait.data = shell;
 }
 
 static void on_posted(uv_async_t *async)
@@ -536,6 +540,29 @@ static void close_handles(struct shell *shell)
 		uv_close(handles[i], NULL);
 }
 
+static void on_last_wait(uv_timer_t *timer)
+{
+	struct shell *shell = timer->data;
+
+	shell->lost = true;
+	uv_stop(&shell->loop);
+}
+
+/* A thread that reads what gives no answer cannot be called back: the process ends with it. */
+static void end_loop(struct shell *shell)
+{
+	uv_timer_start(&shell->last_wait, on_last_wait, LAST_WAIT_MS, 0);
+	uv_unref((uv_handle_t *)&shell->last_wait);
+	uv_run(&shell->loop, UV_RUN_DEFAULT);
+	if (shell->lost) {
+		log_warn("%s gives no answer: the end does not wait for it", shell->blocked[0] ? shell->blocked : "a file");
+		shell_tell_unseen(shell);
+		return;
+	}
+	uv_close((uv_handle_t *)&shell->last_wait, NULL);
+	uv_run(&shell->loop, UV_RUN_DEFAULT);
+}
+
 static void tear_down(struct shell *shell)
 {
 	/* Queries under way answer into the api: the store ends first, the api after its last
@@ -553,11 +580,13 @@ static void tear_down(struct shell *shell)
 	keeper_close(shell->keeper);
 	supervisor_free(shell->supervisor);
 	close_handles(shell);
-	uv_run(&shell->loop, UV_RUN_DEFAULT);
-	shell_close_programs(shell);
-	tickets_free(shell->tickets);
+	end_loop(shell);
 	if (shell->recorder)
 		recorder_close(shell->recorder);
+	if (shell->lost)
+		return;
+	shell_close_programs(shell);
+	tickets_free(shell->tickets);
 	free(shell->warm);
 	catalogue_release(&shell->catalogue);
 	free(shell->saved);

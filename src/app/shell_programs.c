@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "io/worker.h"
+#include "probe/reading.h"
 
-enum { FRESH_US = 5000000 };
+enum { FRESH_US = 5000000, LATE_MS = 5000 };
 
 struct asker {
 	struct list node;
@@ -21,6 +23,8 @@ struct asker {
 
 struct look {
 	struct job job;
+	uv_timer_t late;
+	struct reading reading;
 	struct shell *shell;
 	struct topology topology;
 	struct programs_skip skip;
@@ -42,7 +46,25 @@ static void run(struct job *job)
 {
 	struct look *look = LIST_ENTRY(job, struct look, job);
 
+	reading_begin(&look->reading);
 	programs_read("", &look->topology, &look->skip, &look->programs);
+	reading_begin(NULL);
+}
+
+static void on_late_closed(uv_handle_t *handle)
+{
+	free(handle->data);
+}
+
+/* A process, or a driver, that gives no answer: those who ask get what was known before. */
+static void on_late(uv_timer_t *timer)
+{
+	struct look *look = timer->data;
+	struct shell *shell = look->shell;
+
+	reading_tell(&look->reading, shell->programs_blocked, sizeof(shell->programs_blocked));
+	log_warn("who else is on the machine cannot be told: %s gives no answer", shell->programs_blocked);
+	answer_all(shell, shell->programs);
 }
 
 static void done(struct job *job)
@@ -53,7 +75,8 @@ static void done(struct job *job)
 	*shell->programs = look->programs;
 	shell->programs_at_us = shell_now_us();
 	shell->programs_looking = false;
-	free(look);
+	shell->programs_blocked[0] = '\0';
+	uv_close((uv_handle_t *)&look->late, on_late_closed);
 	answer_all(shell, shell->programs);
 }
 
@@ -78,6 +101,11 @@ static void look_now(struct shell *shell)
 	look->topology = shell->topology;
 	skip_ours(shell, &look->skip);
 	shell->programs_looking = true;
+	reading_init(&look->reading);
+	uv_timer_init(&shell->loop, &look->late);
+	look->late.data = look;
+	uv_timer_start(&look->late, on_late, LATE_MS, 0);
+	uv_unref((uv_handle_t *)&look->late);
 	worker_start(&shell->loop, &look->job);
 }
 
@@ -85,6 +113,10 @@ void shell_ask_programs(void *ctx, void (*asker_done)(void *arg, const struct pr
 {
 	struct shell *shell = ctx;
 
+	if (shell->programs_blocked[0]) {
+		asker_done(arg, shell->programs);
+		return;
+	}
 	if (shell->programs_at_us && shell_now_us() - shell->programs_at_us < FRESH_US) {
 		asker_done(arg, shell->programs);
 		return;

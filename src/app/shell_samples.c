@@ -139,7 +139,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 {
 	struct shell *shell = ctx;
 
-	shell->sample_failing = false;
+	shell_read_again(shell);
 	sample_copy(&shell->sample, sample);
 	if (topology)
 		shell->topology = *topology;
@@ -171,11 +171,12 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 
 static void on_failed(void *ctx, const char *text)
 {
-	struct shell *shell = ctx;
+	shell_unread_failed(ctx, text);
+}
 
-	if (!shell->sample_failing)
-		log_error("memory cannot be read: %s; decisions stand on the last reading", text);
-	shell->sample_failing = true;
+static void on_late(void *ctx, const char *what)
+{
+	shell_unread_late(ctx, what);
 }
 
 void shell_sampler_events(struct shell *shell, struct sampler_events *out)
@@ -185,5 +186,6 @@ void shell_sampler_events(struct shell *shell, struct sampler_events *out)
 		.owners = sample_owners,
 		.on_sample = on_sample,
 		.on_failed = on_failed,
+		.on_late = on_late,
 	};
 }

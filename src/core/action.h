@@ -108,6 +108,7 @@ enum reason {
 	REASON_SET,           /* it comes and goes with another of its set */
 	REASON_SLOW,          /* a load that made progress all the time, but took too long */
 	REASON_CONTEXT,       /* it needs a larger context */
+	REASON_BLIND,         /* the machine's memory cannot be read */
 	REASON_COUNT,
 };
 

@@ -123,7 +123,7 @@ static void measured(struct arbiter *a, struct instance *instance, const struct 
 static void sampled(struct arbiter *a, const struct event *event)
 {
 	ledger_sample(a, event->sample.unreclaimable_bytes, event->sample.view_foreign_bytes);
-	a->unjudged = 0;
+	a->unjudged = a->blind = 0;
 	int64_t in_use = ledger_in_use(a);
 	INSTANCES_LIVE(a, i) {
 		if (!i->complete)
@@ -262,6 +262,9 @@ static bool about_the_world(struct arbiter *a, const struct event *event)
 		return true;
 	case EVENT_SHUTDOWN:
 		control_shutdown(a);
+		return true;
+	case EVENT_BLIND:
+		a->blind = 1;
 		return true;
 	default:
 		return true; /* wall, tick, suspend, resume: time has moved, that is all */

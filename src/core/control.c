@@ -395,7 +395,9 @@ static bool shut_instance(struct arbiter *a, struct instance *instance)
 /* That its memory is back is to be seen, but not for ever: the machine may have become unreadable. */
 static bool is_awaited(const struct arbiter *a, const struct instance *instance)
 {
-	return instance->state != INSTANCE_GONE || a->now < instance->exited_at + SHUTDOWN_RELEASE_US;
+	bool comes = !a->blind && a->now < instance->exited_at + SHUTDOWN_RELEASE_US;
+
+	return instance->state != INSTANCE_GONE || comes;
 }
 
 int64_t control_shut_due(const struct arbiter *a)

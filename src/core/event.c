@@ -44,6 +44,7 @@ uint32_t event_used_bytes(uint32_t type)
 	case EVENT_SUSPEND:
 	case EVENT_RESUME:
 	case EVENT_SHUTDOWN:
+	case EVENT_BLIND:
 		return (uint32_t)offsetof(struct event, bytes);
 	default:
 		return type < EVENT_TYPE_COUNT ? (uint32_t)sizeof(struct event) : 0;

@@ -80,6 +80,8 @@ enum event_type {
 	/* operators */
 	EVENT_PIN,               /* flag: 1 pin, 0 unpin */
 	EVENT_SHUTDOWN,          /* accept no more, drain, stop everything; the second: cut, kill */
+
+	EVENT_BLIND,             /* the machine cannot be read, again and again until a SAMPLE comes: nothing loads */
 	EVENT_TYPE_COUNT,
 };
 

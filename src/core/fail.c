@@ -64,6 +64,9 @@ static const struct fail_facts table[FAIL_COUNT] = {
 	[FAIL_OUT_OF_MEMORY] = { "out_of_memory", 502, "out_of_memory", 10, "the engine of ", " ran out of memory",
 		"its engine ran out of memory",
 		"The kernel killed the engine for lack of memory (of the machine, or under a control group's limit), or it gave up because the machine or its device gave it none. The message tells which." },
+	[FAIL_BLIND] = { "blind", 503, "memory_unread", 10, "", " is not loaded while nobody knows what room there is",
+		"the machine's memory cannot be read",
+		"A file or a driver that tells of the machine's memory gives no answer, or no sense; the message names it. What is loaded goes on serving." },
 };
 
 const struct fail_facts *fail_facts(enum fail fail)

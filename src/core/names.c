@@ -75,6 +75,7 @@ const char *reason_name(enum reason reason)
 		[REASON_SET] = "set",
 		[REASON_SLOW] = "slow",
 		[REASON_CONTEXT] = "context",
+		[REASON_BLIND] = "blind",
 	};
 	return NAME_OF(names, reason);
 }

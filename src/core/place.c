@@ -188,6 +188,8 @@ enum reason place_load_gate(const struct arbiter *a, const struct model *model)
 
 	if (!a->machine_known)
 		return REASON_CAPACITY;
+	if (a->blind)
+		return REASON_BLIND;
 	if (a->pressure != PRESSURE_NONE || a->now < a->calm_at)
 		return REASON_PRESSURE;
 	if (a->measuring)

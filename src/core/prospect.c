@@ -11,6 +11,7 @@ enum {
 	GRACE_US = 10000000,     /* how long foreign use that does not fall may keep a request from all hope */
 	NO_ROOM_RETRY_US = 10000000,
 	PRESSED_US = 60000000,   /* so long a request waits for memory that is short for all */
+	BLIND_US = 10000000,     /* ... for an account that is old */
 };
 
 /* The least that it takes while one of this need runs. */
@@ -243,3 +244,25 @@ bool prospect_refuse_pressed(struct arbiter *a)
 	return false;
 }
 
+
+bool prospect_refuse_blind(struct arbiter *a)
+{
+	const struct refusal refusal = {
+		.fail = FAIL_BLIND,
+		.reason = REASON_BLIND,
+		.retry_after_us = NO_ROOM_RETRY_US,
+	};
+
+	if (!a->blind)
+		return false;
+	MODELS_STIRRING(a, model) {
+		const struct instance *instance = model_instance(a, model);
+		struct request *head = model_head(a, model);
+		bool needs_load = !model_outside(model) && (!instance || instance->state == INSTANCE_GONE);
+		if (!head || !needs_load || a->now - head->arrived_at < BLIND_US)
+			continue;
+		request_reject(a, head, &refusal);
+		return true;
+	}
+	return false;
+}

@@ -45,5 +45,7 @@ bool prospect_in_vain(const struct arbiter *a, const struct want *want, const st
 bool prospect_refuse(struct arbiter *a, const struct want *want, const struct outlook *coming);
 /* Memory has been short for long and none that may go is left: who waits for a load is told so. */
 bool prospect_refuse_pressed(struct arbiter *a);
+/* Nobody has known for long what room there is: likewise. */
+bool prospect_refuse_blind(struct arbiter *a);
 
 #endif

@@ -285,7 +285,7 @@ struct arbiter {
 	uint32_t outside;        /* models whose server we do not run */
 	uint32_t reservations;   /* models that stand for another program's use */
 	uint32_t kept_ever;      /* an engine told that it holds conversations */
-	uint32_t unused;
+	uint32_t blind;          /* the last sample is too old: what there is nobody knows */
 	uint32_t settled;        /* this step has decided all; what is left is to tell */
 	uint32_t learned_dirty;
 	uint32_t outbox_first, outbox_count;

@@ -159,6 +159,7 @@ bool event_is_possible(const struct arbiter *a, const struct event *event)
 	case EVENT_SUSPEND:
 	case EVENT_RESUME:
 	case EVENT_SHUTDOWN:
+	case EVENT_BLIND:
 		return true;
 	case EVENT_INSTANCE_RESIZED:
 	case EVENT_ENGINE_SPEED:

@@ -90,12 +90,20 @@ static bool release(struct arbiter *a)
 	return false;
 }
 
+/* Its bytes are awaited too, unless nobody can see them come. */
+static bool is_unloaded(const struct arbiter *a, const struct model *model)
+{
+	const struct instance *instance = model_instance(a, model);
+
+	return !instance || (a->blind && instance->state == INSTANCE_GONE);
+}
+
 static bool finish_unloads(struct arbiter *a)
 {
 	if (!a->unloads_waiting)
 		return false;
 	MODELS_STIRRING(a, model) {
-		if (model->instance || !model->unloads.count)
+		if (!model->unloads.count || !is_unloaded(a, model))
 			continue;
 		request_done(a, request_link(a, model->unloads.first));
 		return true;
@@ -151,7 +159,7 @@ static bool serve(struct arbiter *a)
 {
 	const struct policy_ops *policy = policy_ops((enum policy)a->machine.policy);
 
-	if (prospect_refuse_pressed(a))
+	if (prospect_refuse_blind(a) || prospect_refuse_pressed(a))
 		return true;
 	if (policy->decide)
 		return policy->decide(a);

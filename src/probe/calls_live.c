@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "probe/cards.h"
 #include "probe/nvml.h"
+#include "probe/reading.h"
 
 /*
  * Of the kernel's drm/amdgpu_drm.h, drm/xe_drm.h and linux/kfd_ioctl.h, which
@@ -72,6 +73,7 @@ static int open_device(const char *folder, const char *name)
 	char path[64];
 
 	snprintf(path, sizeof path, "%s%s", folder, name);
+	reading_note(path); /* what is asked of it too */
 	return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 }
 

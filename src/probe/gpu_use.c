@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "probe/lines.h"
+#include "probe/reading.h"
 
 enum { DESCRIPTORS_MOST = 65536, REGIONS_MOST = 8, REGION_NAME = 16 };
 
@@ -244,6 +245,7 @@ static bool look_at_all(struct gpu_use *use, pid_t pid, int64_t out[POOLS_KNOWN_
 	int length = snprintf(path, sizeof path, "%s/proc/%d/%s", use->root, (int)pid, folder);
 	if (length < 0 || (size_t)length >= sizeof path)
 		return false;
+	reading_note(path);
 	DIR *list = opendir(path);
 	if (!list)
 		return errno == ENOENT || errno == ESRCH || errno == ENOTDIR;

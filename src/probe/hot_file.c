@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "probe/lines.h"
 #include "probe/mapping.h"
+#include "probe/reading.h"
 
 static void add_file(struct hot_files *files, const char *path)
 {
@@ -36,6 +37,7 @@ static void identify(struct hot_file *file, const char *root)
 {
 	struct stat stat_of;
 
+	reading_note(file->path);
 	if (root[0] != '\0' || stat(file->path, &stat_of) < 0)
 		return;
 	file->identified = true;

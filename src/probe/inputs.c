@@ -82,14 +82,15 @@ uint32_t inputs_degraded(const struct inputs *inputs)
 
 const char *input_state_name(enum input_state state)
 {
-	static const char *const names[] = { "ok", "missing", "unreadable", "nonsense" };
+	static const char *const names[] = { "ok", "missing", "unreadable", "nonsense", "blocked" };
 
 	return names[state];
 }
 
 void input_describe(const struct input *input, char *out, size_t out_bytes)
 {
-	static const char *const texts[] = { "can be read", "is missing", "cannot be read", "makes no sense" };
+	static const char *const texts[] = { "can be read", "is missing", "cannot be read", "makes no sense",
+		                              "gives no answer" };
 
 	snprintf(out, out_bytes, "%s %s: %s", input->name, texts[input->state], input->effect);
 	for (char *c = out; *c; c++)

@@ -21,6 +21,7 @@ enum input_state {
 	INPUT_MISSING,    /* there is no such file */
 	INPUT_UNREADABLE, /* it cannot be opened or read, or holds nothing */
 	INPUT_NONSENSE,   /* it was read, and nothing in it is what stands there on a machine */
+	INPUT_BLOCKED,    /* it was asked, and gives no answer */
 };
 
 enum { INPUTS_MAX = 48, INPUT_NAME_BYTES = 112 };
@@ -52,7 +53,7 @@ bool inputs_have_news(struct inputs *told, const struct input *input);
 bool input_is_degraded(const struct input *input);
 uint32_t inputs_degraded(const struct inputs *inputs);
 
-/* "ok", "missing", "unreadable", "nonsense" */
+/* "ok", "missing", "unreadable", "nonsense", "blocked" */
 const char *input_state_name(enum input_state state);
 
 /* "/proc/zoneinfo is missing: EFFECT" */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "probe/reading.h"
+
 /* No counter of a real machine comes near; sums of a few thousand of them still fit. */
 #define NUMBER_MOST (INT64_C(1) << 50)
 
@@ -16,6 +18,7 @@ static int open_below(const char *root, const char *name)
 	int length = snprintf(path, sizeof path, "%s%s", root, name);
 	if (length < 0 || (size_t)length >= sizeof path)
 		return -ENAMETOOLONG;
+	reading_note(path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return fd < 0 ? -errno : fd;
 }
@@ -86,6 +89,7 @@ int lines_again(struct lines *lines, int fd)
 {
 	begin(lines, fd);
 	lines->stays = true;
+	reading_note_open(fd);
 	return fill(lines);
 }
 

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "probe/lines.h"
+#include "probe/reading.h"
 
 typedef void *nvml_device;
 
@@ -146,6 +147,7 @@ struct nvml_session *nvml_open(const char *library)
 
 	if (!library && !is_worth_asking())
 		return NULL;
+	reading_note("NVML (nvmlInit)");
 	void *handle = dlopen(library ? library : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return NULL;
@@ -163,6 +165,7 @@ void nvml_read(struct nvml_session *session, struct calls *calls)
 	unsigned count = 0;
 
 	calls->nvmls = 0;
+	reading_note("NVML");
 	if (session->nvml.count(&count) != 0)
 		return;
 	for (unsigned i = 0; i < count && i < CALLS_GPUS_MAX; i++)
@@ -173,6 +176,7 @@ void nvml_close(struct nvml_session *session)
 {
 	if (!session)
 		return;
+	reading_note("NVML (nvmlShutdown)");
 	session->nvml.shutdown();
 	dlclose(session->library);
 	free(session);

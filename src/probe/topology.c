@@ -167,7 +167,7 @@ static void set_reserves(struct topology *t)
 
 static void judge_inputs(struct topology *t)
 {
-	static const char *const codes[] = { "", "input_missing", "input_unreadable", "input_nonsense" };
+	static const char *const codes[] = { "", "input_missing", "input_unreadable", "input_nonsense", "input_blocked" };
 	char text[WARNING_BYTES];
 
 	for (uint32_t i = 0; i < t->inputs.count; i++) {

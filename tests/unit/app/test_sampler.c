@@ -52,10 +52,16 @@ static void on_failed(void *ctx, const char *text)
 	bench->failed++;
 }
 
+static void on_late(void *ctx, const char *what)
+{
+	(void)ctx;
+	(void)what;
+}
+
 static void open_bench(struct bench *bench)
 {
 	const char *folder = getenv("COTENANT_TEST_TREES");
-	struct sampler_events events = { bench, owners, on_sample, on_failed };
+	struct sampler_events events = { bench, owners, on_sample, on_failed, on_late };
 	struct err err = { 0 };
 
 	*bench = (struct bench){ 0 };

@@ -385,6 +385,12 @@ void rig_short(struct rig *rig, enum pressure level, int64_t short_gib)
 	rig_step(rig, &event);
 }
 
+void rig_blind(struct rig *rig)
+{
+	struct event event = { .type = EVENT_BLIND };
+	rig_step(rig, &event);
+}
+
 void rig_pressure(struct rig *rig, enum pressure level)
 {
 	rig_short(rig, level, 0);

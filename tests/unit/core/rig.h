@@ -83,6 +83,7 @@ void rig_load(struct rig *rig, uint32_t model);
 /* It is asked for, loads, and answers. Returns the request. */
 uint32_t rig_once(struct rig *rig, uint32_t model);
 void rig_pin(struct rig *rig, uint32_t model, bool pin);
+void rig_blind(struct rig *rig);
 void rig_pressure(struct rig *rig, enum pressure level);
 /* ... and so much has to come back. */
 void rig_short(struct rig *rig, enum pressure level, int64_t short_gib);

@@ -363,6 +363,36 @@ static void two_that_block_each_other_with_waiting_requests_do_not_hang(void **s
 	rig_close(&rig);
 }
 
+/* What there is nobody knows: nothing loads, what is loaded serves, who is told to go goes, and its claim stays. */
+static void nothing_loads_on_an_account_that_is_old(void **state)
+{
+	struct rig rig;
+	(void)state;
+
+	rig_open(&rig, 30);
+	for (uint32_t model = 0; model < 3; model++)
+		rig_add(&rig, model, 4);
+	rig_once(&rig, 0);
+	rig_once(&rig, 1);
+	rig_expect(&rig, "spawn a, dispatch 1 a, spawn b, dispatch 2 b");
+	rig_blind(&rig);
+	rig_once(&rig, 0);
+	rig_ask(&rig, 2);
+	rig_expect(&rig, "dispatch 3 a");
+	assert_int_equal(rig_view(&rig, 2).reason, REASON_BLIND);
+	rig_ask_as(&rig, 1, (struct request_spec){ .kind = REQUEST_UNLOAD });
+	rig_exit(&rig, 1, false);
+	rig_expect(&rig, "stop b, done 5");
+	assert_true(rig_view(&rig, 1).claim_bytes == 4 * GIB);
+	rig_wait(&rig, 11);
+	rig_blind(&rig);
+	rig_expect(&rig, "reject 4 blind");
+	rig_ask(&rig, 2);
+	rig_gone(&rig, 1); /* with a sample */
+	rig_expect(&rig, "spawn c");
+	rig_close(&rig);
+}
+
 static void pressure_evicts_then_aborts_then_ends_the_least(void **state)
 {
 	struct rig rig;
@@ -533,6 +563,7 @@ int main(void)
 		cmocka_unit_test(a_dispatch_is_an_admission),
 		cmocka_unit_test(background_work_evicts_nobody),
 		cmocka_unit_test(two_that_block_each_other_with_waiting_requests_do_not_hang),
+		cmocka_unit_test(nothing_loads_on_an_account_that_is_old),
 		cmocka_unit_test(pressure_evicts_then_aborts_then_ends_the_least),
 		cmocka_unit_test(as_many_idle_ones_go_at_once_as_are_needed),
 		cmocka_unit_test(after_a_critical_moment_loads_wait_a_minute),
