@@ -185,6 +185,7 @@ static void look(struct visit *visit, struct topology *topology)
 	add_models(service, visit->conf);
 	programs_complete(visit->root, topology, programs);
 	doctor_examine(visit->root, topology, programs, service, visit->findings);
+	patience_end(); /* models' files may take their time */
 	if (topology_knows_ram(topology) && visit->conf)
 		visit->advice = doctor_quants(visit->conf, topology, visit->findings);
 	visit->topology = topology_name(topology->kind);

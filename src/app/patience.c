@@ -74,4 +74,5 @@ void patience_end(void)
 	pthread_mutex_unlock(&state.lock);
 	pthread_cond_signal(&state.news);
 	pthread_join(state.thread, NULL);
+	state.begun = false;
 }

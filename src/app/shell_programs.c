@@ -83,6 +83,7 @@ static void done(struct job *job)
 /* Engines are instances of their own, we are the system's. */
 static void skip_ours(const struct shell *shell, struct programs_skip *skip)
 {
+	skip->self = getpid();
 	skip->group[skip->count++] = getpgrp();
 	for (uint32_t i = 0; i < shell->instances_used && skip->count < PROGRAMS_SKIP_MAX; i++) {
 		struct owner owner;

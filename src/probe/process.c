@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "probe/lines.h"
 
 enum {
@@ -88,9 +90,11 @@ static int take_status(struct lines *lines, struct process_memory *out)
 		if (str_starts(line, "State:")) {
 			out->state = state_of(line);
 			any = true;
-		} else if (lines_named(line, "RssAnon:", &kib) || lines_named(line, "RssShmem:", &kib) ||
-		         lines_named(line, "VmSwap:", &kib)) {
+		} else if (lines_named(line, "RssAnon:", &kib) || lines_named(line, "VmSwap:", &kib)) {
 			out->anon_bytes += in_bytes(kib);
+			any = true;
+		} else if (lines_named(line, "RssShmem:", &kib)) {
+			out->shmem_bytes = in_bytes(kib);
 			any = true;
 		} else if (lines_named(line, "RssFile:", &kib))
 			out->file_bytes = in_bytes(kib);
@@ -136,4 +140,22 @@ int process_read_open(int status, struct process_memory *out)
 	int rc = lines_again(&lines, status);
 
 	return rc == 0 ? take_status(&lines, out) : rc;
+}
+
+bool process_variable(const char *root, pid_t pid, const char *name, char *out, size_t out_bytes)
+{
+	enum { ENVIRONMENT_MOST = 64 * 1024 };
+	char path[NAME_BYTES], *text = xmalloc(ENVIRONMENT_MOST);
+	size_t length = strlen(name);
+	bool found = false;
+
+	snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+	int count = lines_read_all(root, path, text, ENVIRONMENT_MOST);
+	for (int at = 0; at < count && !found; at += (int)strlen(text + at) + 1) {
+		found = strncmp(text + at, name, length) == 0 && text[at + (int)length] == '=';
+		if (found)
+			str_copy(out, out_bytes, str_from(text + at + (int)length + 1));
+	}
+	free(text);
+	return found;
 }

@@ -19,12 +19,19 @@ struct process {
 
 struct process_memory {
 	char state;
-	int64_t anon_bytes;  /* RssAnon + RssShmem + VmSwap */
+	int64_t anon_bytes;  /* RssAnon + VmSwap */
+	int64_t shmem_bytes; /* RssShmem */
 	int64_t file_bytes;  /* RssFile */
 };
 
 /* 'Z' and 'X' hold no memory any more. */
 bool process_has_memory(char state);
+
+/*
+ * The value of this variable in the environment that it was started with, of its first 64 KiB. False: it has none, or
+ * it may not be read.
+ */
+bool process_variable(const char *root, pid_t pid, const char *name, char *out, size_t out_bytes);
 
 /* 0, or a negative errno: -ENOENT and -ESRCH where it has ended meanwhile. */
 int process_read(const char *root, pid_t pid, struct process *out);

@@ -8,9 +8,9 @@
 /*
  * programs - who has how much, by the programs' names.
  *
- * One pass over all processes; processes of a name are one program. Shared
- * memory that several map counts once, by the most that one of them has. The
- * list holds the largest first.
+ * One pass over all processes; processes of a name are one program. What they
+ * share counts once, as of our own engines (group_sum.h). The list holds the
+ * largest first; who has no memory is not in it.
  */
 enum { PROGRAMS_MAX = 256 };
 
@@ -37,6 +37,7 @@ struct programs {
 enum { PROGRAMS_SKIP_MAX = 128 };
 
 struct programs_skip {
+	pid_t self; /* with all its children, in whatever session; 0 = none */
 	pid_t group[PROGRAMS_SKIP_MAX];
 	uint32_t count;
 };

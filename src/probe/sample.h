@@ -19,7 +19,7 @@
  *
  * Classes and formulas: U_top = MemTotal - MemAvailable - pcp + hot_file (where
  * MemAvailable is F1 of the kernel's si_mem_available(), and pcp see zones.h). An owner's bytes are
- * exactly the classes U counts: RssAnon + RssShmem + VmSwap + hot file pages
+ * exactly the classes U counts: RssAnon + RssShmem + VmSwap, what its processes share once (owners.h), + hot file pages
  * (mapped weights of an engine that computes on the CPU), each inode once over
  * all owners, of an owner at most what it asks to be counted. What GPUs hold for it stands apart, by pool:
  * of system RAM it is in U, and in no class of the process.
@@ -38,7 +38,7 @@ struct sample_owner {
 	/* answered */
 	uint32_t processes;       /* 0 = the group is gone */
 	bool complete;            /* every process of it was readable */
-	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap */
+	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap, each page once */
 	int64_t hot_file_bytes;   /* resident mapped pages of `files`, each inode once */
 	int64_t mapped_bytes;     /* the same pages, and those beyond hot_most_bytes too */
 	int64_t file_bytes;       /* RssFile in all, for display */

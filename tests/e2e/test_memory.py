@@ -2,12 +2,15 @@
 import os
 import re
 import sqlite3
+import sys
 import time
 
 import pytest
 
-from harness import (MIB, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
+from harness import (MIB, ROOT, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
                      wait_state)
+
+FORKING = str(ROOT / "tests" / "e2e" / "forking.py")
 
 root = pytest.mark.skipif(os.geteuid() != 0 or not os.access("/proc/sys/vm/compact_memory", os.W_OK),
                           reason="takes root")
@@ -43,6 +46,25 @@ def test_other_programs_are_named_and_engines_are_not_among_them(start):
     memory = wait_for("it to be measured", measured)
     assert sum(row["measured_bytes"] for row in memory["owners"]) == pytest.approx(
         memory["pools"][0]["unreclaimable_bytes"], abs=1 << 20)
+
+
+@pytest.mark.parametrize("kind", ["shared", "copied", "session", "orphan"])
+def test_an_engine_of_several_processes_has_what_it_has_once(start, kind):
+    """Whatever its processes share, and wherever they went."""
+    daemon = start({"a": {"engine": "command", "health": "/", "footprint": "300MiB",
+                          "cmd": f"{sys.executable} {FORKING} ${{PORT}} 250 {kind}"}})
+    assert daemon.model("a", "load")[0] == 200
+
+    def owner():
+        return next(row for row in daemon.get("/api/v1/memory")["owners"] if row["kind"] == "instance")
+    wait_for("it to be measured", lambda: owner()["measured_bytes"] >= 250 * MIB, 15)
+    for _ in range(6):
+        assert 250 * MIB <= owner()["measured_bytes"] < 300 * MIB, owner()
+        time.sleep(1)
+    others = [row["measured_bytes"] for row in daemon.get("/api/v1/memory")["owners"] if row["name"].startswith("python")]
+    assert all(bytes_ < 250 * MIB for bytes_ in others), others
+    assert daemon.model("a", "unload")[0] == 200
+    wait_state(daemon, "a", "unloaded")
 
 
 def test_what_sets_usable_and_free_is_told(start):

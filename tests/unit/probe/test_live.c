@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../cmocka_all.h"
+#include "probe/programs.h"
 #include "probe/sample.h"
 #include "probe/seen.h"
 #include "probe/topology.h"
@@ -354,6 +356,168 @@ static void one_that_is_asked_for_by_its_number_has_its_children(void **state)
 	seen_free(sample.seen);
 }
 
+enum sharing { SHARED, COPIED_ON_WRITE, SESSION_OF_ITS_OWN };
+
+/* A leader of a session with `bytes`, and three children that have them too, or one that has them alone. */
+static pid_t start_family(enum sharing sharing, int64_t bytes)
+{
+	int ends[2];
+	char byte;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t leader = fork();
+	assert_true(leader >= 0);
+	if (leader > 0) {
+		close(ends[1]);
+		for (int i = 0; i < (sharing == SESSION_OF_ITS_OWN ? 1 : 3); i++)
+			assert_int_equal(read(ends[0], &byte, 1), 1);
+		close(ends[0]);
+		return leader;
+	}
+	setsid();
+	alarm(30);
+	int kind = sharing == SHARED ? MAP_SHARED : MAP_PRIVATE;
+	volatile char *block = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+	for (int64_t at = 0; sharing != SESSION_OF_ITS_OWN && at < bytes; at += 4096)
+		block[at] = 1;
+	for (int i = 0; i < (sharing == SESSION_OF_ITS_OWN ? 1 : 3); i++) {
+		if (fork() != 0)
+			continue;
+		alarm(30);
+		if (sharing == SESSION_OF_ITS_OWN)
+			setsid();
+		for (int64_t at = 0; at < bytes; at += 4096)
+			byte = sharing == SESSION_OF_ITS_OWN ? (block[at] = 1) : block[at];
+		if (write(ends[1], &byte, 1) == 1)
+			pause();
+		_exit(0);
+	}
+	pause();
+	_exit(0);
+}
+
+static void end_family(pid_t leader, const struct seen_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		kill(list->process[i].pid, SIGKILL);
+	waitpid(leader, NULL, 0);
+}
+
+/* Shared, or private and not written to since the fork: resident in all four of them, and there once. */
+static void what_processes_share_counts_once(void **state)
+{
+	static struct sample sample;
+	int64_t nothing = own_of_nothing();
+
+	(void)state;
+	for (enum sharing sharing = SHARED; sharing <= COPIED_ON_WRITE; sharing++) {
+		pid_t leader = start_family(sharing, 200 * MIB);
+		sample = (struct sample){ .owners = 1, .owner[0].pgid = leader };
+		sample.seen = seen_new();
+		for (int i = 0; i < 30; i++) {
+			look(&sample, i % 3 != 0);
+			assert_int_equal(sample.owner[0].processes, 4);
+			assert_in_range(sample.owner[0].own_bytes, 199 * MIB, 206 * MIB + 4 * nothing);
+		}
+		end_family(leader, seen_last(sample.seen));
+		seen_free(sample.seen);
+	}
+}
+
+static void who_left_its_session_is_still_its_parents_child(void **state)
+{
+	static struct sample sample;
+	pid_t leader = start_family(SESSION_OF_ITS_OWN, 50 * MIB);
+
+	(void)state;
+	sample = (struct sample){ .owners = 1, .owner[0].pgid = leader };
+	sample.seen = seen_new();
+	for (int i = 0; i < 40; i++) { /* looks at all, and anew */
+		look(&sample, i % 3 != 0);
+		assert_int_equal(sample.owner[0].processes, 2);
+		assert_true(sample.owner[0].own_bytes >= 50 * MIB);
+	}
+	end_family(leader, seen_last(sample.seen));
+	seen_free(sample.seen);
+}
+
+static const struct program *program_named(const struct programs *programs, const char *name)
+{
+	for (uint32_t i = 0; i < programs->count; i++)
+		if (strcmp(programs->list[i].name, name) == 0)
+			return &programs->list[i];
+	return NULL;
+}
+
+/* More names than there is room for: those that have most keep theirs, in whatever order they are found. */
+static void the_heaviest_of_many_programs_has_its_name(void **state)
+{
+	static struct programs programs;
+	static const struct topology topology;
+	pid_t child[PROGRAMS_MAX + 4];
+	uint32_t count = sizeof child / sizeof child[0];
+	int ends[2];
+	char byte, name[16];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		bool last = i == count - 1;
+		child[i] = fork();
+		assert_true(child[i] >= 0);
+		if (child[i] > 0)
+			continue;
+		snprintf(name, sizeof name, last ? "the heaviest" : "light-%u", i);
+		prctl(PR_SET_NAME, name);
+		char *memory = last ? mmap(NULL, 300 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+		if (memory)
+			memset(memory, 1, 300 * MIB);
+		alarm(60);
+		if (write(ends[1], "r", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(programs_read("", &topology, NULL, &programs), 0);
+	const struct program *heaviest = program_named(&programs, "the heaviest");
+	assert_non_null(heaviest);
+	assert_true(heaviest->anon_bytes >= 300 * MIB);
+	for (uint32_t i = 0; i < programs.count; i++)
+		assert_true(programs.list[i].anon_bytes + programs.list[i].shmem_bytes + programs.list[i].swap_bytes > 0);
+	for (uint32_t i = 0; i < count; i++)
+		kill(child[i], SIGKILL);
+	for (uint32_t i = 0; i < count; i++)
+		waitpid(child[i], NULL, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void what_programs_share_counts_once_too(void **state)
+{
+	static struct programs programs;
+	static const struct topology topology;
+	char name[16];
+
+	(void)state;
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
+	for (enum sharing sharing = SHARED; sharing <= COPIED_ON_WRITE; sharing++) {
+		prctl(PR_SET_NAME, "a family");
+		pid_t leader = start_family(sharing, 200 * MIB);
+		prctl(PR_SET_NAME, name);
+		assert_int_equal(programs_read("", &topology, NULL, &programs), 0);
+		const struct program *family = program_named(&programs, "a family");
+		assert_non_null(family);
+		assert_int_equal(family->processes, 4);
+		assert_in_range(program_ram_bytes(family), 199 * MIB, 220 * MIB);
+		static struct sample sample;
+		sample = (struct sample){ .owners = 1, .owner[0].pgid = leader, .seen = seen_new() };
+		look(&sample, false);
+		end_family(leader, seen_last(sample.seen));
+		seen_free(sample.seen);
+	}
+}
+
 static void a_mapped_file_is_recalled_by_any_of_its_names(void **state)
 {
 	static struct sample sample;
@@ -436,6 +600,10 @@ int main(void)
 		cmocka_unit_test(a_thread_is_no_process),
 		cmocka_unit_test(who_was_nobodys_is_found_when_it_is_asked_for),
 		cmocka_unit_test(one_that_is_asked_for_by_its_number_has_its_children),
+		cmocka_unit_test(what_processes_share_counts_once),
+		cmocka_unit_test(the_heaviest_of_many_programs_has_its_name),
+		cmocka_unit_test(what_programs_share_counts_once_too),
+		cmocka_unit_test(who_left_its_session_is_still_its_parents_child),
 		cmocka_unit_test(a_mapped_file_is_recalled_by_any_of_its_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
