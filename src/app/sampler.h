@@ -50,7 +50,8 @@ struct sampler_events {
 	/* Fill `out` with who is to be measured; returns how many (at most `capacity`). */
 	uint32_t (*owners)(void *ctx, struct sampler_owner *out, uint32_t capacity);
 	/*
-	 * A sample is back; owners are those asked for, in order, sample->owner[i] answers owner i. `topology` is NULL
+	 * A sample is back, with what it leaves to the next (sample->seen), which is the callee's as long as it looks at
+	 * it; owners are those asked for, in order, sample->owner[i] answers owner i. `topology` is NULL
 	 * where it was not read along: it is as it was.
 	 */
 	void (*on_sample)(void *ctx, const struct sample *sample, const struct topology *topology,

@@ -54,7 +54,6 @@ struct instance_row {
 	bool gone;                          /* its group ended: samples say so */
 	double speed;                       /* tokens a second, smoothed; 0 = not known */
 	bool woke;                          /* the machine slept since its speed was known */
-	int oom_score_adj;                  /* as it was last set */
 	bool unobserved;                    /* it is ready, and no sample has seen it so */
 	bool stop_wanted;                   /* before it was started: its engine is asked what it takes */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */

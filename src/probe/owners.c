@@ -66,15 +66,17 @@ static uint32_t owner_of(const struct sample *sample, const struct members *memb
 	return UINT32_MAX;
 }
 
-static void add_gpu_bytes(struct gpu_use *gpus, struct sample_owner *owner, pid_t pid)
+/* What system RAM holds of it. */
+static int64_t add_gpu_bytes(struct gpu_use *gpus, struct sample_owner *owner, pid_t pid)
 {
 	int64_t bytes[POOLS_KNOWN_MAX];
 
 	if (!gpus)
-		return;
+		return 0;
 	owner->complete = gpu_use_look(gpus, pid, bytes) && owner->complete;
 	for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 		owner->gpu_bytes[pool] += bytes[pool];
+	return bytes[0];
 }
 
 /* What needs to be known of a pass over processes. */
@@ -99,7 +101,7 @@ static void add_memory(const struct pass *pass, uint32_t index, struct seen_proc
 	owner->processes++;
 	owner->file_bytes += memory->file_bytes;
 	group_add(&pass->group[index], memory, &process->share);
-	add_gpu_bytes(pass->gpus, owner, process->pid);
+	process->gpu_bytes = add_gpu_bytes(pass->gpus, owner, process->pid);
 }
 
 /* ---- processes that were seen before ---- */
@@ -259,7 +261,7 @@ static void look_at(const struct pass *pass, pid_t pid)
 		return;
 	}
 	struct seen_process found = { .pid = pid, .pgid = pass->sample->owner[owner].pgid, .owner = UINT32_MAX };
-	seen_recall_share(seen, &found);
+	seen_recall(seen, &found);
 	add_process(pass, owner, &found, false);
 	seen_note(seen, &found, live && found.pgid > 0);
 }

@@ -109,14 +109,16 @@ struct seen_process *seen_before(struct seen *seen, pid_t pid)
 	return found && found->status >= 0 ? found : NULL;
 }
 
-void seen_recall_share(struct seen *seen, struct seen_process *process)
+void seen_recall(struct seen *seen, struct seen_process *process)
 {
 	struct seen_list *last = seen_last(seen);
 	const struct seen_process *found =
 	        bsearch(&process->pid, last->process, last->count, sizeof last->process[0], compare_pids);
 
-	if (found)
-		process->share = found->share;
+	if (!found)
+		return;
+	process->share = found->share;
+	process->score = found->score;
 }
 
 bool seen_was_other(const struct seen *seen, pid_t pid)

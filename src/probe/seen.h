@@ -36,6 +36,13 @@ struct seen_process {
 	uint32_t owner;               /* in the last look, UINT32_MAX: it was not there */
 	struct process_memory memory; /* as it was then */
 	struct share share;
+	int64_t gpu_bytes;            /* of system RAM, likewise */
+	struct {                      /* for who reads the samples: its oom_score_adj */
+		bool known;           /* that it has `value`: until it is set, it is what its parent had */
+		int16_t value;
+		bool refused;         /* `asked` was, last */
+		int16_t asked;
+	} score;
 };
 
 struct seen_other {
@@ -84,8 +91,8 @@ void seen_begin(struct seen *seen, const struct sample *sample);
 /* The process as it was seen before, with its status open; NULL: it is to be looked at. */
 struct seen_process *seen_before(struct seen *seen, pid_t pid);
 bool seen_was_other(const struct seen *seen, pid_t pid);
-/* The share that it was found to bear in an earlier look. */
-void seen_recall_share(struct seen *seen, struct seen_process *process);
+/* The share that it was found to bear in an earlier look, and its score. */
+void seen_recall(struct seen *seen, struct seen_process *process);
 /* In the list that is being made: NULL, or the owner's process with that number. */
 struct seen_process *seen_now(struct seen *seen, pid_t pid);
 /* What is open goes along. */

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import (MIB, ROOT, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
+from harness import (FAKE, MIB, ROOT, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
                      wait_state)
 
 FORKING = str(ROOT / "tests" / "e2e" / "forking.py")
@@ -32,6 +32,22 @@ def test_an_idle_engine_would_be_killed_before_a_busy_one(start):
     stream = Stream(daemon, "a")
     stream.line()
     wait_for("its score to fall", lambda: oom_score(pid) == 0)
+    stream.leave()
+
+
+def test_each_process_of_an_engine_has_a_score_of_its_own(start):
+    """The one that has the memory is not the one that was started; and one that was forked has its parent's score."""
+    daemon = start({"a": {"engine": "command", "health": "/health", "footprint": "200MiB",
+                          "cmd": f"sh -c '{FAKE} --host 127.0.0.1 --port ${{PORT}} --anon-mib 100 --chunk-ms 50 --chunks 1000; true'"}})
+    assert daemon.model("a", "load")[0] == 200
+    shell = engine_pids(daemon, "a")[0]
+    with open(f"/proc/{shell}/task/{shell}/children") as file:
+        pids = [shell, *map(int, file.read().split())]
+    assert len(pids) == 2
+    wait_for("their scores to rise", lambda: [oom_score(pid) for pid in pids] == [300, 300])
+    stream = Stream(daemon, "a")
+    stream.line()
+    wait_for("their scores to fall", lambda: [oom_score(pid) for pid in pids] == [0, 0])
     stream.leave()
 
 
