@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/memory.h"
 #include "base/buf.h"
 #include "conf/conf.h"
 #include "core/arbiter.h"
@@ -44,6 +45,7 @@ struct api_now {
 	bool draining;             /* the daemon is going down */
 	const char *unread;        /* why the machine has not been read since sampled_at_us; "" = it has */
 	const char *blocked;       /* the file or call that gives no answer; "" = none */
+	const char *left_behind[MEMORY_LEFT_MAX]; /* what ended engines did not give back; NULL or "": nothing */
 	const char *programs_blocked; /* ... of those who else is there */
 };
 

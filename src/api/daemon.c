@@ -123,6 +123,7 @@ static void on_programs(void *arg, const struct programs *programs)
 		.baseline_bytes = now.baseline_bytes,
 		.baseline_learned = now.baseline_learned,
 		.limit_bytes = conf->memory_limit_bytes == CONF_AUTO ? INT64_MAX : conf->memory_limit_bytes,
+		.left_behind = now.left_behind,
 		.unread = now.unread,
 		.unread_us = now.now_us - now.sampled_at_us,
 		.blocked = { now.blocked, now.programs_blocked },

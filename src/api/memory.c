@@ -231,6 +231,10 @@ static json_t *warnings_json(const struct memory_input *in, const struct account
 	json_t *warnings = json_array();
 
 	warn_of_age(warnings, in);
+	for (size_t i = 0; in->left_behind && i < MEMORY_LEFT_MAX; i++)
+		if (in->left_behind[i] && in->left_behind[i][0])
+			json_array_append_new(warnings, json_pack("{s:s, s:o}", "code", "not_given_back", "message",
+			                                          json_lossy(str_from(in->left_behind[i]))));
 	for (uint32_t i = 0; i < t->warnings; i++)
 		json_array_append_new(warnings,
 		                      json_pack("{s:s, s:o}", "code", t->warning[i].code, "message",

@@ -18,7 +18,7 @@
  * of the RAM the system; of a GPU's own memory, which no system needs, the rest is
  * nobody's that is known. What is not known is null, and never 0.
  */
-enum { MEMORY_BLOCKED_MAX = 2 };
+enum { MEMORY_BLOCKED_MAX = 2, MEMORY_LEFT_MAX = 4 };
 
 struct memory_input {
 	const struct arbiter *arbiter;   /* NULL: no daemon, the reading alone */
@@ -31,6 +31,7 @@ struct memory_input {
 	int64_t limit_bytes;    /* memory.limit; INT64_MAX = none */
 	const char *unread;     /* why nothing was read for unread_us; NULL or "": it was */
 	int64_t unread_us;
+	const char *const *left_behind; /* NULL, or MEMORY_LEFT_MAX sentences, NULL or "" where there is none */
 	const char *blocked[MEMORY_BLOCKED_MAX]; /* what gives no answer; NULL or "": nothing */
 };
 

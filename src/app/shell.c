@@ -232,7 +232,7 @@ struct instance_row *shell_instance(struct shell *shell, struct id id)
 /* How often to look at the machine follows from what is going on. */
 void shell_set_pace(struct shell *shell)
 {
-	enum sampler_pace pace = PACE_EMPTY;
+	enum sampler_pace pace = shell_awaits_bytes(shell) ? PACE_STEADY : PACE_EMPTY;
 
 	for (uint32_t i = 0; i < shell->instances_used; i++) {
 		const struct instance_row *row = &shell->instances[i];

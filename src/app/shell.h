@@ -10,6 +10,7 @@
 #include "app/baseline.h"
 #include "app/catalogue.h"
 #include "app/dirs.h"
+#include "app/given_back.h"
 #include "app/journal.h"
 #include "app/leaks.h"
 #include "app/leftovers.h"
@@ -57,6 +58,11 @@ struct instance_row {
 	bool unobserved;                    /* it is ready, and no sample has seen it so */
 	bool stop_wanted;                   /* before it was started: its engine is asked what it takes */
 	int64_t unowned_bytes;              /* at its start: see leaks.h; -1 = not known */
+	bool loaded_alone;                  /* nobody else came or went while it loaded */
+	bool end_noted;                     /* shell_given_back.c: */
+	int64_t beside_bytes;               /* nobody's, that it took while it loaded */
+	int64_t served_bytes, apart_bytes;  /* in all, and of that may stay behind; as it last served */
+	int64_t unowned_last_bytes;         /* and what was nobody's then */
 	int64_t spawned_at_us, ready_at_us; /* 0 = not yet */
 	struct kept_talk *kept;             /* NULL: its KV does not follow use */
 	uint64_t file_key, build_key;       /* of what it was started with */
@@ -84,6 +90,15 @@ enum shell_phase {
 	PHASE_DRAINING, /* told to end: running requests finish */
 	PHASE_ENDING,   /* told again: they are cut, and engines killed */
 	PHASE_CLOSING,  /* everything is being closed; the loop ends by itself */
+};
+
+enum { LEFT_BEHIND_MAX = 4 };
+
+struct left_behind {
+	struct given_back g;
+	char model[MODEL_NAME_BYTES];
+	const char *holder; /* who may have it, and what helps */
+	char text[300];     /* "" = it is not late yet */
 };
 
 struct shell {
@@ -133,6 +148,7 @@ struct shell {
 	struct words_kept *words; /* what engines said of themselves */
 	struct learned_rows *learned_rows; /* of the arbiter, of this life and earlier ones */
 	struct leak *leaks;      /* per model */
+	struct left_behind left_behind[LEFT_BEHIND_MAX]; /* of those that ended */
 	int64_t replaced_at_us;  /* the last look whether files and engines are still what runs */
 	bool replaced_looking;
 	struct programs *programs; /* who else is there, as somebody last asked */
@@ -359,6 +375,10 @@ void shell_note_baseline(struct shell *shell, const struct sample *sample);
 
 /* What nobody's anonymous memory is: drivers' pages, files in tmpfs, the kernel's own. -1 = not known. */
 int64_t shell_unowned_bytes(const struct shell *shell);
+
+/* shell_given_back.c: with each sample; and whether something is awaited. */
+void shell_judge_given_back(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);
+bool shell_awaits_bytes(const struct shell *shell);
 
 /* shell_programs.c: see api_host.programs. */
 void shell_open_programs(struct shell *shell);

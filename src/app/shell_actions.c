@@ -37,6 +37,7 @@ static void spawn(struct shell *shell, const struct action *action)
 		                      .conf = shell->conf,
 		                      .live = true,
 		                      .unowned_bytes = shell_unowned_bytes(shell),
+		                      .loaded_alone = true,
 		                      .spawned_at_us = shell_now_us() };
 	if (model->file)
 		str_copy(row->file, sizeof(row->file), str_from(model->file));

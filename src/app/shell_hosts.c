@@ -269,6 +269,8 @@ void shell_gateway_host(struct shell *shell, struct gateway_host *out)
 	};
 }
 
+_Static_assert((int)LEFT_BEHIND_MAX == (int)MEMORY_LEFT_MAX, "each has its sentence");
+
 /* ---- the api ---- */
 
 static const struct arbiter *api_arbiter(void *ctx)
@@ -353,6 +355,8 @@ static void api_now(void *ctx, struct api_now *out)
 		.blocked = shell->blocked,
 		.programs_blocked = shell->programs_blocked,
 	};
+	for (uint32_t i = 0; i < LEFT_BEHIND_MAX; i++)
+		out->left_behind[i] = shell->left_behind[i].text;
 }
 
 static void api_gone(void *ctx, struct id ticket)

@@ -43,7 +43,7 @@ int64_t shell_unowned_bytes(const struct shell *shell)
 	int64_t bytes = sample->unreclaimable_bytes - sample->anon_bytes - sample->hot_file_bytes;
 
 	for (uint32_t i = 0; i < sample->owners; i++)
-		bytes -= sample->owner[i].gpu_bytes[0];
+		bytes -= sample->owner[i].gpu_bytes[0] + sample->owner[i].shmem_bytes;
 	return bytes > 0 ? bytes : -1;
 }
 
@@ -154,6 +154,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 		push_measured(shell, &owners[i], &sample->owner[i]);
 	for (uint32_t i = 0; i < count; i++)
 		raise_bound(shell, &owners[i], &sample->owner[i]);
+	shell_judge_given_back(shell, sample, owners);
 	for (uint32_t i = 0; i < count; i++)
 		observe(shell, &owners[i], &sample->owner[i]);
 	push_sample(shell, sample);

@@ -19,9 +19,11 @@ void group_add(struct group_sum *group, const struct process_memory *memory, con
 	group->shmem_bytes += memory->shmem_bytes;
 	group->anon_most_bytes = larger(group->anon_most_bytes, memory->anon_bytes);
 	group->shmem_most_bytes = larger(group->shmem_most_bytes, memory->shmem_bytes);
-	if (known)
-		group->borne_bytes += (int64_t)((double)memory->anon_bytes * (double)share->anon +
-		                                (double)memory->shmem_bytes * (double)share->shmem);
+	if (!known)
+		return;
+	int64_t shmem = (int64_t)((double)memory->shmem_bytes * (double)share->shmem);
+	group->shmem_borne_bytes += shmem;
+	group->borne_bytes += (int64_t)((double)memory->anon_bytes * (double)share->anon) + shmem;
 }
 
 int64_t group_bytes(const struct group_sum *group)
@@ -29,6 +31,11 @@ int64_t group_bytes(const struct group_sum *group)
 	if (group->processes > 1 && group->shares_known)
 		return group->borne_bytes;
 	return group->anon_bytes + group->shmem_most_bytes;
+}
+
+int64_t group_shmem(const struct group_sum *group)
+{
+	return group->processes > 1 && group->shares_known ? group->shmem_borne_bytes : group->shmem_most_bytes;
 }
 
 int64_t group_doubt(const struct group_sum *group)

@@ -25,13 +25,15 @@ struct group_sum {
 	bool shares_known; /* of all of them */
 	int64_t anon_bytes, shmem_bytes;
 	int64_t anon_most_bytes, shmem_most_bytes; /* of one */
-	int64_t borne_bytes;
+	int64_t borne_bytes, shmem_borne_bytes;
 };
 
 /* `share` may be NULL. */
 void group_add(struct group_sum *group, const struct process_memory *memory, const struct share *share);
 
 int64_t group_bytes(const struct group_sum *group);
+/* Of that, the shared. */
+int64_t group_shmem(const struct group_sum *group);
 
 /* By so much the plain sum may be too high, or too low. */
 int64_t group_doubt(const struct group_sum *group);

@@ -459,6 +459,7 @@ int owners_read(const char *root, struct sample *sample, struct err *err)
 	free(members);
 	for (uint32_t i = 0; i < sample->owners; i++) {
 		sample->owner[i].anon_bytes = group_bytes(&group[i]);
+		sample->owner[i].shmem_bytes = group_shmem(&group[i]);
 		sample->owner[i].own_bytes = sample->owner[i].anon_bytes + sample->owner[i].hot_file_bytes;
 	}
 	return rc;

@@ -39,6 +39,7 @@ struct sample_owner {
 	uint32_t processes;       /* 0 = the group is gone */
 	bool complete;            /* every process of it was readable */
 	int64_t anon_bytes;       /* RssAnon + RssShmem + VmSwap, each page once */
+	int64_t shmem_bytes;      /* of that, RssShmem */
 	int64_t hot_file_bytes;   /* resident mapped pages of `files`, each inode once */
 	int64_t mapped_bytes;     /* the same pages, and those beyond hot_most_bytes too */
 	int64_t file_bytes;       /* RssFile in all, for display */

@@ -83,6 +83,30 @@ def test_an_engine_of_several_processes_has_what_it_has_once(start, kind):
     wait_state(daemon, "a", "unloaded")
 
 
+def test_what_an_engine_leaves_behind_is_told(start):
+    """No process of it is left, and the machine has not back what it had: a file in a tmpfs keeps it."""
+    before = set(os.listdir("/dev/shm"))
+    daemon = start({"a": fake(anon_mib=20, footprint_mib=700, args="--leave-mib 600"), "b": fake(anon_mib=300)})
+    try:
+        for name in ("a", "b"):
+            assert daemon.model(name, "load")[0] == 200
+            wait_for("it to be measured", lambda name=name: models(daemon)[name]["settled"])
+            assert daemon.model(name, "unload")[0] == 200
+            wait_state(daemon, name, "unloaded")
+
+        def left():
+            return [warning["message"] for warning in daemon.get("/api/v1/memory")["warnings"]
+                    if warning["code"] == "not_given_back"]
+        message = wait_for("it to be told", left, 20)
+        assert len(message) == 1 and "that a had are not back" in message[0] and "tmpfs" in message[0], message
+        assert message[0] in daemon.tail(10)
+    finally:
+        for name in set(os.listdir("/dev/shm")) - before:
+            if name.startswith("left-by-"):
+                os.unlink(f"/dev/shm/{name}")
+    wait_for("it to be back", lambda: not left())
+
+
 def test_what_sets_usable_and_free_is_told(start):
     daemon = start({name: fake(footprint_mib=180) for name in ("a", "b")}, limit_mib=400)
     assert chat(daemon, "a").status == chat(daemon, "b").status == 200
