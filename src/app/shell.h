@@ -148,6 +148,8 @@ struct shell {
 	struct words_kept *words; /* what engines said of themselves */
 	struct learned_rows *learned_rows; /* of the arbiter, of this life and earlier ones */
 	struct leak *leaks;      /* per model */
+	int64_t orphan_bytes;    /* of the GPUs', that no process owns, as was told */
+	int64_t orphans_since_us, orphans_looked_us;
 	struct left_behind left_behind[LEFT_BEHIND_MAX]; /* of those that ended */
 	int64_t replaced_at_us;  /* the last look whether files and engines are still what runs */
 	bool replaced_looking;
@@ -379,6 +381,9 @@ int64_t shell_unowned_bytes(const struct shell *shell);
 /* shell_given_back.c: with each sample; and whether something is awaited. */
 void shell_judge_given_back(struct shell *shell, const struct sample *sample, const struct sampler_owner *owners);
 bool shell_awaits_bytes(const struct shell *shell);
+
+/* shell_orphans.c: with each sample. */
+void shell_look_orphans(struct shell *shell, const struct sample *sample);
 
 /* shell_programs.c: see api_host.programs. */
 void shell_open_programs(struct shell *shell);

@@ -164,6 +164,7 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 	shell_consider_remedy(shell, sample, owners);
 	shell_consider_compaction(shell);
 	shell_look_replaced(shell);
+	shell_look_orphans(shell, sample);
 
 	struct err err;
 	if (store_take_error(shell->store, &err))
