@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,7 @@ enum {
 	LATE_MS = 5000,
 	LATE_AGAIN_MS = 1000,
 	LATE_AT_END_MS = 1000,
+	NVML_EVERY_S = 15, /* while no engine uses a GPU */
 	TOPOLOGY_EVERY = 10,
 	ALL_EVERY = 5, /* while nothing changes, all processes are looked at that seldom */
 };
@@ -53,6 +55,8 @@ struct sampler {
 	struct sampler_owner owners[SAMPLE_OWNERS_MAX];
 	struct sample sample;
 	struct topology topology;
+	time_t nvml_asked_s; /* CLOCK_MONOTONIC; 0 = it is to be asked */
+	bool ask_devices;    /* asked for by the loop */
 	uint32_t until_topology; /* samples */
 	uint32_t until_all;
 	int64_t others_bytes[POOLS_KNOWN_MAX]; /* held of GPUs by nobody of ours, as their clients told last */
@@ -63,6 +67,8 @@ static void keep_nvml(struct sampler *sampler)
 {
 	bool used = false;
 
+	for (uint32_t i = 0; i < sampler->count; i++)
+		used |= sampler->owners[i].gpu;
 	for (uint32_t i = 0; i < sampler->sample.owners; i++)
 		for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 			used |= sampler->sample.owner[i].gpu_bytes[pool] > 0;
@@ -99,6 +105,17 @@ static void count_clients(struct sampler *sampler)
 	for (uint32_t i = 0; i < sampler->sample.owners; i++)
 		for (uint32_t pool = 0; pool < POOLS_KNOWN_MAX; pool++)
 			topology->clients_bytes[pool] += sampler->sample.owner[i].gpu_bytes[pool];
+}
+
+/* To open the library takes tens of milliseconds, and wakes devices. */
+static void judge_nvml(struct sampler *sampler)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	sampler->topology.nvml_stays = sampler->nvml_asked_s > 0 && now.tv_sec - sampler->nvml_asked_s < NVML_EVERY_S;
+	if (!sampler->topology.nvml_stays)
+		sampler->nvml_asked_s = now.tv_sec;
 }
 
 /* What cannot be found now is what was there before. */
@@ -145,6 +162,7 @@ static void read_sample(struct sampler *sampler)
 	sampler->topology_read = true;
 	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
 	count_clients(sampler);
+	judge_nvml(sampler);
 	/* Where it matters a failure is the sample's failure. */
 	int code = topology_read(sampler->root, &sampler->topology,
 	                         sampler->topology.devices ? &sampler->err : &ignored);
@@ -255,6 +273,9 @@ static void begin(struct sampler *sampler)
 	sampler->sample.quick = sampler->until_all > 0;
 	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
 	sampler->topology.usual_unaccounted_bytes = sampler->usual_bytes;
+	if (sampler->ask_devices || sampler->find_again)
+		sampler->nvml_asked_s = 0;
+	sampler->ask_devices = false;
 	sampler->finding = sampler->find_again;
 	sampler->find_again = false;
 	sampler->in_flight = true;
@@ -356,6 +377,12 @@ void sampler_usual(struct sampler *sampler, int64_t unaccounted_bytes)
 void sampler_find_again(struct sampler *sampler)
 {
 	sampler->find_again = true;
+	sampler_now(sampler);
+}
+
+void sampler_ask_devices(struct sampler *sampler)
+{
+	sampler->ask_devices = true;
 	sampler_now(sampler);
 }
 

@@ -41,6 +41,7 @@ struct sampler_owner {
 	struct id instance;
 	bool gone;    /* its group ended before this sample began */
 	bool loading; /* it was not ready when this sample began */
+	bool gpu;     /* by its claim it uses one */
 	struct sample_owner
 	        owner; /* pgid, cgroup, files filled; files must live until the sample is back */
 };
@@ -72,6 +73,8 @@ void sampler_within(struct sampler *sampler, uint32_t ms);
 void sampler_usual(struct sampler *sampler, int64_t unaccounted_bytes);
 /* The machine may be another: its devices are sought anew with the next sample, which comes at once. */
 void sampler_find_again(struct sampler *sampler);
+/* One more at once, for which GPUs are asked that are else asked seldom, as no engine uses one. */
+void sampler_ask_devices(struct sampler *sampler);
 /* One more at once, of all processes: they, or what they map, may be others. */
 void sampler_look_again(struct sampler *sampler);
 /* One more at once. */

@@ -38,6 +38,8 @@ static void on_request(void *ctx, struct id ticket, const struct request_spec *s
 	/* While nothing is loaded the machine is looked at rarely: whoever loads wants to know how it is. */
 	if (wants_it && shell->pace == PACE_EMPTY && shell_now_us() - shell->sampled_at_us > STALE_US)
 		sampler_now(shell->sampler);
+	if (wants_it && shell_has_devices(shell) && id_is_none(arbiter_instance(shell->arbiter, spec->model)))
+		sampler_ask_devices(shell->sampler);
 	/* Nobody is evicted for a file that cannot be used, or by what another file took. */
 	if (wants_it && (unusable || (shell->conf->models[spec->model].file &&
 	                              id_is_none(arbiter_instance(shell->arbiter, spec->model)))))

@@ -5,6 +5,18 @@
 
 #include "base/log.h"
 
+static bool uses_gpu(const struct shell *shell, const struct instance_row *row)
+{
+	struct model_hold hold;
+
+	if (!shell_has_devices(shell) || !arbiter_hold(shell->arbiter, row->model, &hold))
+		return false;
+	for (uint32_t pool = 0; pool < POOLS_MAX; pool++)
+		if (hold.claim.bytes[pool][USE_GPU] > 0)
+			return true;
+	return false;
+}
+
 static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_owner *out,
                            uint32_t count, uint32_t capacity)
 {
@@ -14,7 +26,8 @@ static uint32_t add_owners(const struct shell *shell, bool gone, struct sampler_
 
 		if (!row->live || row->gone != gone)
 			continue;
-		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone, .loading = row->ready_at_us == 0 };
+		*owner = (struct sampler_owner){ .instance = row->id, .gone = gone, .loading = row->ready_at_us == 0,
+			                  .gpu = uses_gpu(shell, row) };
 		struct owner whose = { 0 };
 		bool running = supervisor_owner(shell->supervisor, row->id, &whose);
 		owner->owner.pgid = whose.pgid;

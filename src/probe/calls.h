@@ -89,8 +89,8 @@ void calls_live(struct calls *calls, const struct cards *cards);
 
 /* Once more what changes: use and processes. */
 struct nvml_session;
-/* `nvml`: open already, or NULL. */
-void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml);
+/* `nvml`: open already, or NULL: then it is asked anew, unless what it told last still serves. */
+void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml, bool nvml_stays);
 
 /* As calls.json, for a recording; a new text to be freed. */
 char *calls_text(const struct calls *calls);

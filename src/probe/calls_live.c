@@ -167,7 +167,8 @@ void calls_live(struct calls *calls, const struct cards *cards)
 	nvml_ask(NULL, calls);
 }
 
-void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml)
+void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_session *nvml,
+                   bool nvml_stays)
 {
 	calls->regions = 0;
 	for (uint32_t i = 0; i < cards->count; i++)
@@ -176,6 +177,6 @@ void calls_refresh(struct calls *calls, const struct cards *cards, struct nvml_s
 	ask_kfd(cards, calls);
 	if (nvml)
 		nvml_read(nvml, calls);
-	else
+	else if (!nvml_stays)
 		nvml_ask(NULL, calls);
 }

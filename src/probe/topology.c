@@ -264,7 +264,7 @@ int topology_read(const char *root, struct topology *t, struct err *err)
 	t->inputs = t->found_inputs;
 	cards_read_use(root, &t->cards, &t->inputs);
 	if (!root[0] && t->devices > 0)
-		calls_refresh(&t->calls, &t->cards, t->nvml);
+		calls_refresh(&t->calls, &t->cards, t->nvml, t->nvml_stays);
 	topology_disbelieve(t);
 	return read_again(root, t, err);
 }

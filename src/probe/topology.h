@@ -127,7 +127,9 @@ struct topology {
 	struct inputs inputs;    /* the files that this stands on */
 	struct inputs found_inputs; /* of topology_find(): they stay */
 
-	struct nvml_session *nvml; /* given by the caller before topology_read(), who closes it; NULL = none is open */
+	/* Given by the caller before topology_read(): who closes it; NULL = none is open. */
+	struct nvml_session *nvml;
+	bool nvml_stays; /* likewise: what NVML told last still serves, where none is open */
 
 	/* What was read. */
 	struct cards cards;

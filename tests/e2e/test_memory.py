@@ -107,6 +107,21 @@ def test_what_an_engine_leaves_behind_is_told(start):
     wait_for("it to be back", lambda: not left())
 
 
+def test_a_gpu_that_nobody_uses_is_asked_seldom(start, tmp_path):
+    """Each opening of NVIDIA's library takes its time and wakes the card."""
+    library = str(ROOT / "build" / "tests" / "tools" / "libfake_nvidia.so")
+    os.symlink(library, tmp_path / "libnvidia-ml.so.1")
+    opened = tmp_path / "opened"
+    daemon = start({"a": fake(anon_mib=20, args="-ngl 0")},
+                   environment={"LD_PRELOAD": library, "LD_LIBRARY_PATH": str(tmp_path), "NVML_OPENED": str(opened)})
+    assert daemon.get("/api/v1/memory")["topology"] == "discrete-nvidia"
+    assert daemon.model("a", "load")[0] == 200
+    time.sleep(2)
+    before = opened.stat().st_size
+    time.sleep(10)
+    assert opened.stat().st_size - before <= 1
+
+
 def test_what_sets_usable_and_free_is_told(start):
     daemon = start({name: fake(footprint_mib=180) for name in ("a", "b")}, limit_mib=400)
     assert chat(daemon, "a").status == chat(daemon, "b").status == 200
