@@ -233,10 +233,10 @@ static void look(struct remedy *remedy)
 	struct meminfo m;
 	struct err err;
 
-	if (meminfo_read(remedy->root, &m, &err) < 0)
+	if (meminfo_read(NULL, remedy->root, &m, &err) < 0)
 		return; /* what was read before still stands */
 	remedy->facts.now =
-	        remedy_memory_of(&m, zones_free_2m_bytes(remedy->root, machine_page_bytes(remedy->root), NULL, NULL));
+	        remedy_memory_of(&m, zones_free_2m_bytes(NULL, remedy->root, machine_page_bytes(remedy->root), NULL, NULL));
 }
 
 void remedy_run(struct remedy *remedy)

@@ -23,7 +23,6 @@ enum {
 	LATE_AGAIN_MS = 1000,
 	LATE_AT_END_MS = 1000,
 	NVML_EVERY_S = 15, /* while no engine uses a GPU */
-	TOPOLOGY_EVERY = 10,
 	ALL_EVERY = 5, /* while nothing changes, all processes are looked at that seldom */
 };
 
@@ -47,7 +46,6 @@ struct sampler {
 	int64_t usual_bytes; /* given to the topology with the next sample */
 	bool find_again; /* asked for by the loop */
 	bool finding;    /* with the sample in flight */
-	bool releasing;  /* the same */
 	bool topology_read; /* along with this sample */
 	uint32_t count;
 	int code;
@@ -57,7 +55,6 @@ struct sampler {
 	struct topology topology;
 	time_t nvml_asked_s; /* CLOCK_MONOTONIC; 0 = it is to be asked */
 	bool ask_devices;    /* asked for by the loop */
-	uint32_t until_topology; /* samples */
 	uint32_t until_all;
 	int64_t others_bytes[POOLS_KNOWN_MAX]; /* held of GPUs by nobody of ours, as their clients told last */
 };
@@ -129,24 +126,39 @@ static void find(struct sampler *sampler)
 	found->usual_unaccounted_bytes = sampler->topology.usual_unaccounted_bytes;
 	if (there)
 		sampler->topology = *found;
-	sampler->until_topology = 0;
 	free(found);
 }
 
-/* Where there are no devices it is only shown. */
-static bool is_topology_due(struct sampler *sampler)
+/*
+ * The pools and views of the same moment: the second of the two sums, and what each view says. The sample has the
+ * first, which alone counts where the other cannot be made and no GPU is there.
+ */
+static void read_topology(struct sampler *sampler)
 {
-	if (sampler->topology.devices > 0)
-		return true;
-	if (sampler->until_topology > 0)
-		sampler->until_topology--;
-	return sampler->until_topology == 0 && !sampler->releasing;
+	struct topology *t = &sampler->topology;
+	struct sample *sample = &sampler->sample;
+	struct err ignored;
+
+	t->hot_file_bytes = sample->hot_file_bytes;
+	t->handles = &sample->seen->handles;
+	t->cgroup_told = true;
+	t->cgroup_limit_bytes = sample->cgroup_limit_bytes;
+	t->cgroup_used_bytes = sample->cgroup_used_bytes;
+	count_clients(sampler);
+	judge_nvml(sampler);
+	int code = topology_read(sampler->root, t, t->devices ? &sampler->err : &ignored);
+	t->handles = NULL;
+	sampler->topology_read = code == 0;
+	if (t->devices > 0)
+		sampler->code = code;
+	if (code < 0)
+		return;
+	inputs_add(&t->inputs, &sample->inputs);
+	sample->unreclaimable_bytes = t->pool[0].unreclaimable_bytes;
 }
 
 static void read_sample(struct sampler *sampler)
 {
-	struct err ignored;
-
 	sampler->topology_read = false;
 	if (sampler->finding)
 		find(sampler);
@@ -156,21 +168,7 @@ static void read_sample(struct sampler *sampler)
 	if (sampler->code < 0)
 		return;
 	keep_nvml(sampler);
-	if (!is_topology_due(sampler))
-		return;
-	sampler->until_topology = TOPOLOGY_EVERY;
-	sampler->topology_read = true;
-	sampler->topology.hot_file_bytes = sampler->sample.hot_file_bytes;
-	count_clients(sampler);
-	judge_nvml(sampler);
-	/* Where it matters a failure is the sample's failure. */
-	int code = topology_read(sampler->root, &sampler->topology,
-	                         sampler->topology.devices ? &sampler->err : &ignored);
-	if (sampler->topology.devices == 0)
-		return;
-	sampler->code = code;
-	if (code == 0)
-		sampler->sample.unreclaimable_bytes = sampler->topology.pool[0].unreclaimable_bytes;
+	read_topology(sampler);
 }
 
 /* All but `wanted` and `ends` is the thread's while a sample is in flight, and the loop's else. */
@@ -268,9 +266,8 @@ static void begin(struct sampler *sampler)
 	sampler->sample.owners = sampler->count;
 	for (uint32_t i = 0; i < sampler->count; i++)
 		sampler->sample.owner[i] = sampler->owners[i].owner;
-	/* Engines have the processes that they had. */
-	sampler->releasing = sampler->pace == PACE_RELEASE;
-	sampler->sample.quick = sampler->until_all > 0;
+	/* Engines have the processes that they had. Where there are none, nothing is saved by not looking at the rest. */
+	sampler->sample.quick = sampler->until_all > 0 && sampler->count > 0;
 	sampler->until_all = sampler->sample.quick ? sampler->until_all - 1 : ALL_EVERY - 1;
 	sampler->topology.usual_unaccounted_bytes = sampler->usual_bytes;
 	if (sampler->ask_devices || sampler->find_again)

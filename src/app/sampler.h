@@ -21,8 +21,7 @@
  * for exactly that. All processes are looked at with every fifth sample, else those
  * that were found to be engines'; also at an end, for of that the keeper knows that
  * nobody is left. Where memory is short it is read oftener (sampler_within). The topology
- * is read along: with every sample where a GPU holds memory, else with every tenth, for
- * its views are only shown, and not while a release is awaited.
+ * is read along with each, for the worse of its two sums is what counts.
  *
  * A file or a driver may give no answer for ever. That is told after some seconds, with its name, and each second
  * from then on; there is no way to call the thread back, so who ends meanwhile does not wait for it.
@@ -53,7 +52,7 @@ struct sampler_events {
 	/*
 	 * A sample is back, with what it leaves to the next (sample->seen), which is the callee's as long as it looks at
 	 * it; owners are those asked for, in order, sample->owner[i] answers owner i. `topology` is NULL
-	 * where it was not read along: it is as it was.
+	 * where it could not be read along: it is as it was.
 	 */
 	void (*on_sample)(void *ctx, const struct sample *sample, const struct topology *topology,
 	                  const struct sampler_owner *owners, uint32_t count);

@@ -163,7 +163,7 @@ struct shell {
 	struct sample sample;    /* the last one; total_bytes 0 until there is one */
 	int64_t group_cap_told_bytes; /* of the control group, as the arbiter knows it; 0 = none */
 	uint64_t caps_told;      /* shell_caps() of the machine that the arbiter knows */
-	struct topology topology; /* read with it, or at most ten samples before */
+	struct topology topology; /* read with it */
 	int64_t sampled_at_us;
 	struct baseline baseline;
 	int64_t baseline_bytes; /* what it says: of the foreign use, the system's own */

@@ -83,7 +83,7 @@ static void ask(struct compaction *compaction, uint32_t model, enum request_kind
 
 static int64_t large_blocks(void)
 {
-	return zones_free_2m_bytes("", machine_page_bytes(""), NULL, NULL);
+	return zones_free_2m_bytes(NULL, "", machine_page_bytes(""), NULL, NULL);
 }
 
 static void run(struct job *job)

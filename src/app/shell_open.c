@@ -124,6 +124,7 @@ static int read_machine(struct shell *shell, struct err *err)
 	patience_end();
 	if (code < 0)
 		return code;
+	shell->sample.unreclaimable_bytes = shell->topology.pool[0].unreclaimable_bytes;
 	shell->room_facts = (struct room_facts){
 		.total_bytes = shell->sample.total_bytes,
 		.baseline_bytes = shell->sample.unreclaimable_bytes,

@@ -60,7 +60,7 @@ static bool memory_is_low(const struct warmer *warmer)
 	struct err err;
 
 	return warmer->free_least_bytes > 0 &&
-	       (meminfo_read("", &info, &err) < 0 || info.free < warmer->free_least_bytes);
+	       (meminfo_read(NULL, "", &info, &err) < 0 || info.free < warmer->free_least_bytes);
 }
 
 /* Heard of with the next tell_loop(), so that the loop wakes once for many. */

@@ -145,7 +145,7 @@ enum finding_status check_lfb(const struct doctor *d, struct finding *f)
 {
 	int64_t blocks = 0;
 
-	if (zones_free_2m_bytes(d->root, d->topology->calls.page_bytes, &blocks, NULL) < 0)
+	if (zones_free_2m_bytes(NULL, d->root, d->topology->calls.page_bytes, &blocks, NULL) < 0)
 		return not_known(f);
 	return found(f, blocks < 64 ? FINDING_PROBLEM : FINDING_OK, "%lld blocks",
 	             (long long)blocks);

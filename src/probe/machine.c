@@ -52,7 +52,7 @@ int machine_read_memory(struct handles *handles, const char *root, struct sample
 	lines_close(&lines);
 	if (sample->available_bytes < 0) {
 		struct meminfo made; /* once more, for its parts: no kernel of today lacks it */
-		rc = meminfo_read(root, &made, err);
+		rc = meminfo_read(handles, root, &made, err);
 		if (rc < 0)
 			return rc;
 		sample->available_bytes = made.available;

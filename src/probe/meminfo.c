@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "probe/handles.h"
 #include "probe/lines.h"
 #include "probe/machine.h"
 #include "probe/zones.h"
@@ -86,13 +87,13 @@ static struct str without_node(struct str line)
 	return rest.data ? str_trim(rest) : (struct str){ "", 0 };
 }
 
-static int read_file(const char *root, const char *name, struct meminfo *out)
+static int read_file(struct handles *handles, const char *root, const char *name, struct meminfo *out)
 {
 	struct lines lines;
 	struct str line;
 
 	*out = MEMINFO_NONE;
-	int rc = lines_open(&lines, root, name);
+	int rc = handles_lines(handles, &lines, root, name);
 	if (rc < 0)
 		return rc;
 	while (lines_next(&lines, &line))
@@ -128,9 +129,9 @@ static void make_available(const char *root, struct meminfo *m)
 	m->available_made = true;
 }
 
-int meminfo_read(const char *root, struct meminfo *out, struct err *err)
+int meminfo_read(struct handles *handles, const char *root, struct meminfo *out, struct err *err)
 {
-	int rc = read_file(root, "/proc/meminfo", out);
+	int rc = read_file(handles, root, "/proc/meminfo", out);
 
 	if (rc < 0 && rc != -EBADMSG)
 		return err_set(err, rc, "%s/proc/meminfo: %s", root, strerror(-rc));
@@ -148,7 +149,7 @@ int meminfo_read_node(const char *root, uint32_t node, struct meminfo *out)
 	char name[80];
 
 	snprintf(name, sizeof name, "/sys/devices/system/node/node%u/meminfo", node);
-	return read_file(root, name, out);
+	return read_file(NULL, root, name, out);
 }
 
 int64_t meminfo_lru_file(const struct meminfo *m)

@@ -50,11 +50,13 @@ struct meminfo {
 	((struct meminfo){ .available = -1, .mlocked = -1, .shmem = -1, .hugetlb = -1, .huge_pages = -1, .gpu_active = -1,  \
 	                   .gpu_reclaim = -1, .swap_total = -1, .swap_free = -1, .cma_free = -1, .nvmap_used = -1 })
 
+struct handles;
+
 /*
- * /proc/meminfo below `root`. -EBADMSG where it makes no sense (more free than there is). Where MemAvailable is not in
+ * /proc/meminfo below `root`; `handles`: NULL, or files that stay open. -EBADMSG where it makes no sense (more free than there is). Where MemAvailable is not in
  * it, it is made as the kernel makes it.
  */
-int meminfo_read(const char *root, struct meminfo *out, struct err *err);
+int meminfo_read(struct handles *handles, const char *root, struct meminfo *out, struct err *err);
 
 /* /sys/devices/system/node/nodeN/meminfo. -ENOENT where there is none. */
 int meminfo_read_node(const char *root, uint32_t node, struct meminfo *out);

@@ -223,10 +223,10 @@ static int read_again(const char *root, struct topology *t, struct err *err)
 	int rc = topology_read_use(root, t, err);
 
 	set_reserves(t);
-	if (rc == 0)
+	if (rc == 0 && !t->cgroup_told)
 		read_cgroup(root, t);
 	enum input_state buddyinfo;
-	t->free_2m_bytes = zones_free_2m_bytes(root, t->calls.page_bytes, NULL, &buddyinfo);
+	t->free_2m_bytes = zones_free_2m_bytes(t->handles, root, t->calls.page_bytes, NULL, &buddyinfo);
 	inputs_note(&t->inputs, "/proc/buddyinfo", buddyinfo, false, "how broken up the free memory is is not known");
 	topology_list_views(t);
 	topology_weigh(t);

@@ -129,6 +129,8 @@ struct topology {
 
 	/* Given by the caller before topology_read(): who closes it; NULL = none is open. */
 	struct nvml_session *nvml;
+	struct handles *handles; /* files that stay open; NULL = none */
+	bool cgroup_told;        /* cgroup_limit_bytes and cgroup_used_bytes are, by the sample that was just read */
 	bool nvml_stays; /* likewise: what NVML told last still serves, where none is open */
 
 	/* What was read. */

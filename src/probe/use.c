@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "probe/handles.h"
 #include "probe/lines.h"
 #include "probe/topology_parts.h"
 
@@ -112,7 +113,7 @@ static int64_t pool_back(const char *root, const struct topology *t)
 
 	if (t->mem.gpu_reclaim >= 0)
 		return smaller(t->mem.gpu_reclaim, t->mem.total - t->mem.free);
-	if (lines_open(&lines, root, "/sys/kernel/debug/ttm/page_pool") < 0)
+	if (t->cards.count == 0 || lines_open(&lines, root, "/sys/kernel/debug/ttm/page_pool") < 0)
 		return 0;
 	while (lines_next(&lines, &line)) {
 		struct str rest;
@@ -133,7 +134,7 @@ static int64_t zspages(const char *root, struct topology *t)
 	int64_t pages = 0, value;
 	bool any = false;
 
-	int code = lines_open(&lines, root, "/proc/vmstat");
+	int code = handles_lines(t->handles, &lines, root, "/proc/vmstat");
 	while (code == 0 && lines_next(&lines, &line)) {
 		struct str rest, key = str_cut(line, ' ', &rest);
 		if (!rest.data || !lines_number(rest, &value, NULL))
@@ -359,7 +360,7 @@ static int64_t hbm_size(const struct topology *t)
 
 int topology_read_meminfo(const char *root, struct topology *t, struct err *err)
 {
-	int rc = meminfo_read(root, &t->mem, err);
+	int rc = meminfo_read(t->handles, root, &t->mem, err);
 
 	if (rc < 0)
 		inputs_note(&t->inputs, "/proc/meminfo", input_state_of(rc, t->mem.total > 0, rc != -EBADMSG), true,
@@ -388,7 +389,7 @@ int topology_read_use(const char *root, struct topology *t, struct err *err)
 		read_pools(root, t);
 		return rc;
 	}
-	inputs_note(&t->inputs, "/proc/zoneinfo", zones_read(NULL, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones), true,
+	inputs_note(&t->inputs, "/proc/zoneinfo", zones_read(t->handles, root, ZONES_ALL_NODES, t->calls.page_bytes, &t->zones), true,
 	            INPUTS_WITHOUT_ZONES);
 	if (hbm > 0 && !leave_out_hbm(root, t)) {
 		/* Without the other nodes' counters, what the GPUs' have is taken off all. */

@@ -129,14 +129,15 @@ static bool add_blocks(struct str line, int64_t page_bytes, int64_t *free_2m, in
 	return order > 0;
 }
 
-int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m, enum input_state *state)
+int64_t zones_free_2m_bytes(struct handles *handles, const char *root, int64_t page_bytes, int64_t *blocks_4m,
+                            enum input_state *state)
 {
 	struct lines lines;
 	struct str line;
 	int64_t free_2m = 0, blocks = 0;
 	bool any = false;
 
-	int code = lines_open(&lines, root, "/proc/buddyinfo");
+	int code = handles_lines(handles, &lines, root, "/proc/buddyinfo");
 	for (int i = 0; code == 0 && i < 1024 && lines_next(&lines, &line); i++)
 		any = add_blocks(line, page_bytes, &free_2m, &blocks) || any;
 	enum input_state how = input_state_of(code, code == 0 ? lines.total : 0, any);

@@ -41,6 +41,7 @@ enum input_state zones_read(struct handles *handles, const char *root, int32_t n
  * Free memory in blocks of at least 2 MiB, and of 4 MiB in `*blocks_4m` (may be
  * NULL), of all zones but the lowest. -1 where /proc/buddyinfo is no use; how it was is in `*state` (may be NULL).
  */
-int64_t zones_free_2m_bytes(const char *root, int64_t page_bytes, int64_t *blocks_4m, enum input_state *state);
+int64_t zones_free_2m_bytes(struct handles *handles, const char *root, int64_t page_bytes, int64_t *blocks_4m,
+                            enum input_state *state);
 
 #endif

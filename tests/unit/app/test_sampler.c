@@ -38,7 +38,12 @@ static void on_sample(void *ctx, const struct sample *sample, const struct topol
 
 	bench->samples++;
 	assert_true(sample->total_bytes > 0);
-	assert_true(topology || bench->samples > 1); /* read along with the first */
+	/* Both sums, of the same moment. */
+	assert_non_null(topology);
+	assert_int_equal(topology->devices, 0);
+	assert_int_equal(sample->unreclaimable_bytes, topology->pool[0].unreclaimable_bytes);
+	int64_t worse = topology->u_top_bytes > topology->u_bot_bytes ? topology->u_top_bytes : topology->u_bot_bytes;
+	assert_int_equal(sample->unreclaimable_bytes, worse);
 	assert_int_equal(count, 1);
 	assert_int_equal(asked[0].owner.pgid, 201);
 	assert_int_equal(sample->owner[0].processes, 1);
