@@ -15,6 +15,15 @@ struct page {
 
 /* ---- the machine ---- */
 
+/* As memory tells it: no more than a limit on all of the pool allows. */
+static int64_t within(const struct page *page, uint32_t pool, int64_t capacity_bytes)
+{
+	const struct topology *topology = page->api->host.topology(page->api->host.ctx);
+	int64_t bound = topology && pool < topology->pools ? topology_bound(topology, pool) : INT64_MAX;
+
+	return capacity_bytes < bound ? capacity_bytes : bound;
+}
+
 static void put_pool_gauge(struct page *page, const char *name, const char *help,
                            int64_t (*value)(const struct pool_view *pool))
 {
@@ -27,6 +36,7 @@ static void put_pool_gauge(struct page *page, const char *name, const char *help
 	metric_head(&page->out, name, METRIC_GAUGE, help);
 	for (uint32_t i = 0; i < arbiter_pools(page->arbiter) && i < POOLS_MAX; i++) {
 		arbiter_pool(page->arbiter, i, &pool);
+		pool.capacity_bytes = within(page, i, pool.capacity_bytes);
 		metric_int(&page->out, name, pools[i], value(&pool));
 	}
 }
@@ -98,7 +108,7 @@ static void put_machine(struct page *page)
 	const struct sample *sample = page->api->host.sample(page->api->host.ctx);
 
 	put_pool_gauge(page, "cotenant_memory_size_bytes", "Size of the pool.", pool_size);
-	put_pool_gauge(page, "cotenant_memory_capacity_bytes", "What may be used: the size less the reserve.",
+	put_pool_gauge(page, "cotenant_memory_capacity_bytes", "What may be used: the size less the reserve, within every limit on all of it.",
 	               pool_capacity);
 	put_pool_gauge(page, "cotenant_memory_free_bytes", "The largest need that would be admitted now.",
 	               pool_free);

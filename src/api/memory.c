@@ -10,7 +10,7 @@ enum { LEAK_LEAST = 1 << 30 };
 
 struct account {
 	int64_t size, capacity, unreclaimable, foreign, held, free, usable, baseline;
-	bool usable_by_limit;  /* memory.limit sets it, else the machine */
+	const char *usable_by; /* what sets it: memory.limit, the reserve, or the machine with its share for the unforeseen */
 	enum reason free_by;   /* what sets it: capacity, view, limit; NONE = not known */
 };
 
@@ -55,7 +55,7 @@ static struct account account_of(const struct memory_input *in, uint32_t at)
 	if (has_ledger(in) && at < arbiter_pools(in->arbiter)) {
 		arbiter_pool(in->arbiter, at, &pool);
 		a = (struct account){ .size = pool.size_bytes,
-			              .capacity = pool.capacity_bytes,
+			              .capacity = smaller(pool.capacity_bytes, topology_bound(t, at)),
 			              .unreclaimable = pool.unreclaimable_bytes,
 			              .foreign = pool.foreign_bytes,
 			              .held = pool.held_bytes,
@@ -65,7 +65,12 @@ static struct account account_of(const struct memory_input *in, uint32_t at)
 	a.baseline = baseline_of(in, at, a.foreign);
 	int64_t of_machine = topology_usable(t, at, a.baseline), of_limit = in->limit_bytes / 100 * 85;
 	a.usable = smaller(of_machine, of_limit);
-	a.usable_by_limit = of_limit < of_machine;
+	a.usable_by = of_limit < of_machine ? "limit" : "machine";
+	/* Of a small pool the reserve takes more than the share that is left free by advice. */
+	if (a.usable > a.capacity) {
+		a.usable = a.capacity;
+		a.usable_by = "reserve";
+	}
 	return a;
 }
 
@@ -107,7 +112,7 @@ static json_t *pool_json(const struct memory_input *in, uint32_t at, const struc
 	json_object_set_new(pool, "size_bytes", json_integer(a->size));
 	json_object_set_new(pool, "capacity_bytes", json_integer(a->capacity));
 	json_object_set_new(pool, "usable_bytes", json_integer(a->usable));
-	json_object_set_new(pool, "usable_bound_by", json_string(a->usable_by_limit ? "limit" : "machine"));
+	json_object_set_new(pool, "usable_bound_by", json_string(a->usable_by));
 	json_object_set_new(pool, "unreclaimable_bytes", json_integer(a->unreclaimable));
 	json_object_set_new(pool, "free_bytes", json_integer(a->free));
 	json_object_set_new(pool, "free_bound_by", a->free_by ? json_string(reason_name(a->free_by)) : json_null());

@@ -45,18 +45,10 @@ static int read_machine(const char *root, json_t **out)
 	return code < 0 ? cli_fail(CLI_FAILED, "cotenant memory", "%s", err.text) : CLI_DONE;
 }
 
-/* Of a small pool the reserve takes more than the share that is left free by advice: no advice to use that too. */
-static int64_t shown(const json_t *pool, const char *key)
-{
-	int64_t bytes = json_int(pool, key), capacity = json_int(pool, "capacity_bytes");
-
-	return strcmp(key, "usable_bytes") == 0 && bytes > capacity ? capacity : bytes;
-}
-
 /* Of two sizes it is not plain what set them. */
 static const char *what_of(const json_t *pool, const char *key, const char *what)
 {
-	if (strcmp(key, "usable_bytes") == 0 && json_int(pool, key) > json_int(pool, "capacity_bytes"))
+	if (strcmp(key, "usable_bytes") == 0 && strcmp(json_text(pool, "usable_bound_by"), "reserve") == 0)
 		return "advised for models: all that the reserve leaves";
 	if (strcmp(key, "usable_bytes") == 0)
 		return strcmp(json_text(pool, "usable_bound_by"), "limit") == 0
@@ -76,7 +68,7 @@ static void print_sizes(const json_t *pool)
 		const char *key, *label, *what;
 	} rows[] = {
 		{ "size_bytes", "size", "all there is" },
-		{ "capacity_bytes", "capacity", "less the reserve that stays free" },
+		{ "capacity_bytes", "capacity", "less the reserve that stays free, within every limit" },
 		{ "usable_bytes", "usable", "" },
 		{ "unreclaimable_bytes", "in use", "what the kernel could not take back" },
 		{ "foreign_bytes", "foreign", "of that, by others than our engines" },
@@ -89,7 +81,7 @@ static void print_sizes(const json_t *pool)
 	putchar('\n');
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		printf("  %-10s %10s  %s\n", rows[i].label,
-		       units_size(size, shown(pool, rows[i].key)), what_of(pool, rows[i].key, rows[i].what));
+		       units_size(size, json_int(pool, rows[i].key)), what_of(pool, rows[i].key, rows[i].what));
 	if (json_int(pool, "claimed_bytes") > json_int(pool, "usable_bytes"))
 		puts("  more is claimed than advised: that is admitted while there is room; the rest to usable is kept for\n"
 		     "  what nobody foresees, so the next load may have to make others go");

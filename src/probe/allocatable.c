@@ -153,14 +153,21 @@ static bool bounds_all(const struct topology *t, const struct view *view)
 	       (view->bounds_gpu || !has_gpu_in(t, view->pool));
 }
 
+int64_t topology_bound(const struct topology *t, uint32_t pool)
+{
+	int64_t bound = INT64_MAX;
+
+	for (uint32_t i = 0; i < t->views; i++)
+		if (t->view[i].pool == pool && bounds_all(t, &t->view[i]))
+			bound = smaller(bound, t->view[i].bytes);
+	return bound;
+}
+
 int64_t topology_capacity(const struct topology *t, uint32_t pool)
 {
 	int64_t capacity = t->pool[pool].size_bytes - t->pool[pool].reserve_bytes;
 
-	for (uint32_t i = 0; i < t->views; i++)
-		if (t->view[i].pool == pool && bounds_all(t, &t->view[i]))
-			capacity = smaller(capacity, t->view[i].bytes);
-	return at_least_zero(capacity);
+	return at_least_zero(smaller(capacity, topology_bound(t, pool)));
 }
 
 int64_t topology_usable(const struct topology *t, uint32_t pool, int64_t baseline_bytes)

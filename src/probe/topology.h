@@ -174,6 +174,9 @@ bool topology_needs_clients(const struct topology *topology);
 /* Is there a machine below `root` at all? */
 bool topology_has_proc(const char *root);
 
+/* The least of the caps that bound every use of a pool, or INT64_MAX. */
+int64_t topology_bound(const struct topology *topology, uint32_t pool);
+
 /* B of a pool: what may ever be used, less the caps that bound every use of it. */
 int64_t topology_capacity(const struct topology *topology, uint32_t pool);
 

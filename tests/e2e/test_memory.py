@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from harness import (FAKE, MIB, ROOT, Stream, chat, decisions, engine_pids, fake, models, real, speech, state, wait_for,
-                     wait_state)
+from harness import (FAKE, MIB, ROOT, Stream, ask, chat, decisions, engine_pids, fake, models, real, speech, state,
+                     wait_for, wait_state)
+from squeeze import Group
 
 FORKING = str(ROOT / "tests" / "e2e" / "forking.py")
 
@@ -132,6 +133,39 @@ def test_what_sets_usable_and_free_is_told(start):
     assert "more is claimed than advised" in words
     rows = [line.split() for line in words.splitlines() if line.startswith("other programs")]
     assert all(row[-1] not in ("-", "0") for row in rows), words
+
+
+LIMIT_FILES = {"v1": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), "v2": ("/sys/fs/cgroup", "memory.max")}
+
+
+def limiting():
+    """The kind of control group that can be made here, or None."""
+    if os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK):
+        return "v1"
+    there = os.path.exists("/sys/fs/cgroup/cgroup.subtree_control")
+    return "v2" if there and os.access("/sys/fs/cgroup", os.W_OK) and os.geteuid() == 0 else None
+
+
+@pytest.mark.skipif(not limiting(), reason="takes a control group of its own")
+def test_a_limit_bounds_what_is_told_as_capacity_and_is_seen_when_it_changes(start):
+    kind = limiting()
+    group = Group(kind, 2048)
+    daemon = start({"a": fake(anon_mib=20)}, wrap=group.wrap)
+    try:
+        assert daemon.model("a", "load")[0] == 200
+
+        def capacity():
+            pool = daemon.get("/api/v1/memory")["pools"][0]
+            assert pool["usable_bytes"] <= pool["capacity_bytes"]
+            text = ask(daemon, "GET", "/metrics").text
+            assert f'cotenant_memory_capacity_bytes{{pool="ram"}} {pool["capacity_bytes"]}' in text, text
+            return pool["capacity_bytes"]
+        assert capacity() == 2048 * MIB
+        (group.path / LIMIT_FILES[kind][1]).write_text(str(1024 * MIB))
+        wait_for("the lower limit to be seen", lambda: capacity() == 1024 * MIB, 8)
+    finally:
+        daemon.stop()
+        group.remove()
 
 
 @root

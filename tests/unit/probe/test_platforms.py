@@ -62,6 +62,8 @@ def impossible(memory):
         for key in ("capacity_bytes", "usable_bytes", "unreclaimable_bytes", "free_bytes", "foreign_bytes"):
             if not 0 <= pool[key] <= pool["size_bytes"]:
                 yield f"{pool['name']}.{key} = {pool[key]} of {pool['size_bytes']}"
+        if pool["usable_bytes"] > pool["capacity_bytes"]:
+            yield f"{pool['name']}: {pool['usable_bytes']} usable of a capacity of {pool['capacity_bytes']}"
         if pool["free_bytes"] > pool["size_bytes"] - pool["unreclaimable_bytes"]:
             yield f"{pool['name']}: {pool['free_bytes']} free, {pool['unreclaimable_bytes']} of {pool['size_bytes']} used"
     for name, runtime in memory["runtimes"].items():
@@ -414,7 +416,7 @@ def misshapen_calls_are_told():
 
 
 def usable_is_within_capacity_in_words():
-    """As text no pool is advised to be filled beyond what the reserve leaves; the JSON keeps its formulas."""
+    """As text no pool is advised to be filled beyond what the reserve leaves."""
     for tree in ("strix-halo-gtt",):
         text = subprocess.run([PROGRAM, "memory", "--root", str(TREES / tree)], capture_output=True, text=True).stdout
         pool = text[text.index("carveout-card0"):].split("\n")
