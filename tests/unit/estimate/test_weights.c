@@ -43,24 +43,33 @@ static void a_processor_with_tiles_keeps_matrices_larger(void **state)
 	buf_release(&file);
 }
 
+enum { MIXTURE_EMBEDDING = 64 * 256 * 4, MIXTURE_KEY = 64 * 32 / 32 * 18, MIXTURE_EXPERTS = 64 * 128 * 8 / 32 * 18 };
+
+/* An embedding, a key, and eight experts of which two are used: so many bytes of each. */
+static void put_mixture(struct buf *file)
+{
+	static const uint64_t up[] = { 64, 128, 8 };
+
+	put_front(file, 3, 3, ENTRIES + 2);
+	put_llama_entries(file);
+	put_number(file, "llama.expert_count", 8);
+	put_number(file, "llama.expert_used_count", 2);
+	put_tensor(file, "token_embd.weight", 2, embd, 0, 0);
+	put_tensor(file, "blk.0.attn_k.weight", 2, key, 2, MIXTURE_EMBEDDING);
+	put_tensor(file, "blk.0.ffn_up_exps.weight", 3, up, 2, MIXTURE_EMBEDDING + MIXTURE_KEY);
+}
+
 /* Mapped experts: what is kept of them counts, the rest as it is in the file, and what a token misses. */
 static void experts_count_as_far_as_they_are_kept(void **state)
 {
-	static const uint64_t up[] = { 64, 128, 8 };
-	int64_t embedding_bytes = 64 * 256 * 4, key_bytes = 64 * 32 / 32 * 18, expert_bytes = 64 * 128 * 8 / 32 * 18;
+	int64_t embedding_bytes = MIXTURE_EMBEDDING, key_bytes = MIXTURE_KEY, expert_bytes = MIXTURE_EXPERTS;
 	struct buf file = BUF_INIT;
 	struct estimate_params params;
 	struct estimate all, part;
 	struct err err = { 0 };
 
 	(void)state;
-	put_front(&file, 3, 3, ENTRIES + 2);
-	put_llama_entries(&file);
-	put_number(&file, "llama.expert_count", 8);
-	put_number(&file, "llama.expert_used_count", 2);
-	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
-	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 2, (uint64_t)embedding_bytes);
-	put_tensor(&file, "blk.0.ffn_up_exps.weight", 3, up, 2, (uint64_t)(embedding_bytes + key_bytes));
+	put_mixture(&file);
 	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
 	struct byte_source source = { &memory, memory_read, memory.size };
 	estimate_defaults(&params);
@@ -235,7 +244,6 @@ static void a_device_without_layers_computes_batches_all_the_same(void **state)
 /* -ot: by the names that a pattern is found in; the embedding is looked up on the host either way. */
 static void weights_stay_on_the_host_by_name(void **state)
 {
-	static const uint64_t up[] = { 64, 128, 8 };
 	static const struct {
 		const char *texts[2];
 		uint32_t count;
@@ -251,20 +259,14 @@ static void weights_stay_on_the_host_by_name(void **state)
 		{ { "exps" }, 1, false, false, false },
 		{ { "token_embd=CPU" }, 1, false, false, true },
 	};
-	int64_t embedding_bytes = 64 * 256 * 4, key_bytes = 64 * 32 / 32 * 18, expert_bytes = 64 * 128 * 8 / 32 * 18;
+	int64_t embedding_bytes = MIXTURE_EMBEDDING, key_bytes = MIXTURE_KEY, expert_bytes = MIXTURE_EXPERTS;
 	struct buf file = BUF_INIT;
 	struct estimate_params params;
 	struct estimate out;
 	struct err err = { 0 };
 
 	(void)state;
-	put_front(&file, 3, 3, ENTRIES + 2);
-	put_llama_entries(&file);
-	put_number(&file, "llama.expert_count", 8);
-	put_number(&file, "llama.expert_used_count", 2);
-	put_tensor(&file, "token_embd.weight", 2, embd, 0, 0);
-	put_tensor(&file, "blk.0.attn_k.weight", 2, key, 2, (uint64_t)embedding_bytes);
-	put_tensor(&file, "blk.0.ffn_up_exps.weight", 3, up, 2, (uint64_t)(embedding_bytes + key_bytes));
+	put_mixture(&file);
 	struct memory_source memory = { .data = buf_cstr(&file), .size = buf_length(&file) };
 	struct byte_source source = { &memory, memory_read, memory.size };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
