@@ -502,6 +502,9 @@ static int resolve_layers(struct model_facts *facts, struct err *err)
 		rc = spread(facts, &facts->recurrent_layers, "attention.recurrent_layers", 0, err);
 	if (rc < 0)
 		return rc;
+	if (facts->family_known && facts->nextn_layers >= facts->layers)
+		return err_set(err, -EBADMSG, "malformed: '%s.nextn_predict_layers' is %" PRId64 " of %u layers",
+		               facts->architecture, facts->nextn_layers, facts->layers);
 	uint32_t cached = facts->layers;
 	if (facts->nextn_layers > 0 && facts->nextn_layers < facts->layers)
 		cached -= (uint32_t)facts->nextn_layers;

@@ -1,5 +1,8 @@
 /* Malformed files: each is refused with the right code and a sentence. */
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "gguf_estimate.h"
 
@@ -243,8 +246,22 @@ static void heads_reals(struct buf *o) { instead(o, "llama.attention.head_count_
 static void heads_over(struct buf *o) { instead(o, "llama.attention.head_count_kv", as_9); }
 static void blocks_2_31(struct buf *o) { instead(o, "llama.block_count", as_2_31); }
 static void blocks_513(struct buf *o) { instead(o, "llama.block_count", as_513); }
+/* One draft layer for each there is: less it, none are left. */
+static void drafts_alone(struct buf *out)
+{
+	put_front(out, 3, 1, ENTRIES + 1);
+	put_llama_entries(out);
+	put_number(out, "llama.nextn_predict_layers", 4);
+	put_tensor(out, "token_embd.weight", 2, embd, 0, 0);
+}
 static void blocks_missing(struct buf *o) { instead(o, "llama.block_count", as_other_name); }
 
+/*
+ * Among them what was reported of llama.cpp and of those that read its files: counts and lengths that are believed
+ * (CVE-2024-21802, GHSA-p5mv-gjc5-mwqv: entries, keys, texts), sums of sizes that wrap (CVE-2025-53630), a product that
+ * wraps to 0 (CVE-2026-27940), extents beyond the file (CVE-2026-7482), as many draft layers as layers
+ * (GHSA-645x-v54x-34w8), an array of another type (llama.cpp#27075).
+ */
 static const struct refusal refusals[] = {
 	{ "bad magic", -EBADMSG, bad_magic },
 	{ "version 0", -EBADMSG, version_0 },
@@ -294,6 +311,7 @@ static const struct refusal refusals[] = {
 	{ "2^31 layers", -EBADMSG, blocks_2_31 },
 	{ "513 layers", -EBADMSG, blocks_513 },
 	{ "no layers", -EBADMSG, blocks_missing },
+	{ "draft layers alone", -EBADMSG, drafts_alone },
 };
 
 static void each_malformed_file_is_refused(void **state)
@@ -308,6 +326,44 @@ static void each_malformed_file_is_refused(void **state)
 		int rc = estimate_bytes(buf_cstr(&file), buf_length(&file), &out, &err);
 		if (rc != refusals[i].code)
 			fail_msg("%s: %d (%s), not %d", refusals[i].name, rc, err.text, refusals[i].code);
+		buf_release(&file);
+	}
+}
+
+/* "array of arrays" -> ".../corpus/gguf/refused-array-of-arrays.gguf" */
+static void corpus_path(const char *name, char *out, size_t out_bytes)
+{
+	const char *data = getenv("COTENANT_TEST_DATA");
+	size_t at = (size_t)snprintf(out, out_bytes, "%s/../corpus/gguf/refused-", data ? data : "tests/data");
+
+	for (; *name && at < out_bytes - 8; name++)
+		out[at++] = isalnum((unsigned char)*name) ? *name : '-';
+	memcpy(out + at, ".gguf", sizeof ".gguf");
+}
+
+/* The fuzzer's seeds hold each of them, as they are made here; COTENANT_CORPUS_WRITE=1 writes them. */
+static void each_of_them_is_in_the_corpus(void **state)
+{
+	enum { SEED_MOST = 4096 };
+	char path[600], read[SEED_MOST + 1];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+		struct buf file = BUF_INIT;
+		refusals[i].make(&file);
+		corpus_path(refusals[i].name, path, sizeof path);
+		bool write = getenv("COTENANT_CORPUS_WRITE") != NULL, small = buf_length(&file) <= SEED_MOST;
+		FILE *seed = small ? fopen(path, write ? "w" : "r") : NULL;
+		if (small && !seed)
+			fail_msg("%s is missing", path);
+		if (small && write)
+			assert_int_equal(fwrite(buf_cstr(&file), 1, buf_length(&file), seed), buf_length(&file));
+		else if (small) {
+			assert_int_equal(fread(read, 1, sizeof read, seed), buf_length(&file));
+			assert_memory_equal(read, buf_cstr(&file), buf_length(&file));
+		}
+		if (seed)
+			fclose(seed);
 		buf_release(&file);
 	}
 }
@@ -329,6 +385,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_malformed_file_is_refused),
+		cmocka_unit_test(each_of_them_is_in_the_corpus),
 		cmocka_unit_test(a_tensor_without_elements_is_no_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
