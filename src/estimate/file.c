@@ -24,6 +24,7 @@ enum {
 	PART_DIGITS = 5,
 	PART_TAIL = sizeof "-00001-of-00002" - 1,
 	INDEX_BYTES_MOST = 64 * 1024 * 1024,
+	INDEX_WINDOW = 64 * 1024,
 };
 
 struct part {
@@ -165,6 +166,23 @@ static bool part_of_index(const char *text, const char *index, char out[PATH_MAX
 	return false;
 }
 
+/* A window at a time; what may be a name's beginning is in the next one too. 1 = found, 0 = not, or a negative errno. */
+static int find_part(const struct part *part, const char *index, char out[PATH_MAX])
+{
+	uint64_t size = (uint64_t)part->at_open.st_size;
+	char *text = xmalloc(INDEX_WINDOW + 1);
+	int found = 0;
+
+	for (uint64_t at = 0; at < size && found == 0; at += INDEX_WINDOW - NAME_MAX) {
+		uint32_t length = size - at < INDEX_WINDOW ? (uint32_t)(size - at) : INDEX_WINDOW;
+		int rc = read_file((void *)part, at, text, length);
+		text[length] = '\0';
+		found = rc < 0 ? rc : part_of_index(text, index, out);
+	}
+	free(text);
+	return found;
+}
+
 static int follow_index(const char *index, char out[PATH_MAX], struct err *err)
 {
 	struct part part = { .fd = -1 };
@@ -173,15 +191,11 @@ static int follow_index(const char *index, char out[PATH_MAX], struct err *err)
 	if (rc == 0 && part.at_open.st_size > INDEX_BYTES_MOST)
 		rc = err_set(err, -EFBIG, "is no index: it has over %d MiB", INDEX_BYTES_MOST >> 20);
 	if (rc == 0) {
-		size_t size = (size_t)part.at_open.st_size;
-		char *text = xmalloc(size + 1);
-		rc = read_file(&part, 0, text, (uint32_t)size);
-		text[size] = '\0';
-		if (rc < 0)
-			err_set(err, rc, "%s", strerror(-rc));
-		else if (!part_of_index(text, index, out))
+		int found = find_part(&part, index, out);
+		if (found < 0)
+			rc = err_set(err, found, "%s", strerror(-found));
+		else if (found == 0)
 			rc = err_set(err, -EBADMSG, "names no part as NAME-00001-of-00002.safetensors");
-		free(text);
 	}
 	if (part.fd >= 0)
 		close(part.fd);

@@ -20,7 +20,7 @@
  */
 enum {
 	SAFETENSORS_HEADER_MOST = 100 * 1000 * 1000,
-	SAFETENSORS_TENSORS_MOST = 1 << 17,
+	SAFETENSORS_TENSORS_MOST = 1 << 14, /* of one file; their places, and a copy while they are sorted, stay below 1 MiB */
 	SAFETENSORS_NAME_MOST = 255,
 	SAFETENSORS_DIMENSIONS_MOST = 8,
 	SAFETENSORS_DEPTH_MOST = 4,

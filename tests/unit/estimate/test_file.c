@@ -230,6 +230,17 @@ static void an_index_of_safetensors_is_followed(void **state)
 		assert_int_equal(out.missing_bytes, 100);
 		assert_string_equal(out.architecture, "flux");
 	}
+	/* However far behind a name stands, and however it lies in what is read at once. */
+	for (size_t blanks = 0; blanks < 200000; blanks += blanks >= 65300 && blanks < 65540 ? 7 : 16325) {
+		struct buf far = BUF_INIT;
+		for (size_t i = 0; i < blanks; i++)
+			buf_append_char(&far, ' ');
+		buf_append_str(&far, str_from(index));
+		write_file(in(state, "m.safetensors.index.json"), buf_cstr(&far), buf_length(&far));
+		buf_release(&far);
+		assert_int_equal(estimate_path(in(state, "m.safetensors.index.json"), &out, &err), 0);
+		assert_int_equal(out.host.weights_bytes, 800);
+	}
 	write_file(in(state, "m.safetensors.index.json"), "{}", 2);
 	expect_refusal(in(state, "m.safetensors.index.json"), -EBADMSG, "names no part");
 	write_file(in(state, "m.safetensors.index.json"), "", 0);

@@ -132,6 +132,27 @@ static void a_header_that_lies_is_refused(void **state)
 }
 
 /* Cut anywhere, it is refused; no read goes beyond the file. */
+/* Each is remembered until all were seen; so there are so many, and what is held stays below 1 MiB. */
+static void tensors_are_counted(void **state)
+{
+	struct buf header = BUF_INIT;
+	struct estimate out;
+	struct err err = { 0 };
+	(void)state;
+
+	for (uint32_t tensors = SAFETENSORS_TENSORS_MOST; tensors <= SAFETENSORS_TENSORS_MOST + 1; tensors++) {
+		buf_release(&header);
+		for (uint32_t i = 0; i < tensors; i++)
+			buf_printf(&header, "%c" "\"t%u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%u,%u]}",
+			           i ? ',' : '{', i, i, i + 1);
+		buf_append_char(&header, '}');
+		int code = estimate_header(buf_cstr(&header), 0, tensors, &out, &err);
+		assert_int_equal(code, tensors > SAFETENSORS_TENSORS_MOST ? -EBADMSG : 0);
+	}
+	assert_non_null(strstr(err.text, "too many tensors"));
+	buf_release(&header);
+}
+
 static void a_header_cut_anywhere_is_refused(void **state)
 {
 	static const char header[] = "{\"__metadata__\":{\"k\":\"v\"}," TENSOR("a", "F16", "2,3", "0", "12") "}";
@@ -155,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_table_is_summed_by_what_it_holds),
 		cmocka_unit_test(what_is_missing_of_the_data_is_told),
 		cmocka_unit_test(a_header_that_lies_is_refused),
+		cmocka_unit_test(tensors_are_counted),
 		cmocka_unit_test(a_header_cut_anywhere_is_refused),
 	};
 	return cmocka_run_group_tests(all, NULL, NULL);
