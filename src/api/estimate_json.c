@@ -103,6 +103,12 @@ json_t *estimate_json(const struct estimate *e)
 	json_object_set_new(json, "upper_bytes", json_integer(e->upper_bytes));
 	json_object_set_new(json, "lower_bytes", json_integer(e->lower_bytes));
 	json_object_set_new(json, "sigma_bytes", json_integer(e->sigma_bytes));
+	/* ComfyUI takes what it is given: a part at a time at least, all of them at most. */
+	if (e->largest_part_bytes > 0)
+		json_object_set_new(json, "comfyui",
+		                    json_pack("{s:I, s:I}", "minimum_bytes",
+		                              (json_int_t)(e->largest_part_bytes + e->per_request_bytes), "maximum_bytes",
+		                              (json_int_t)(e->host.weights_bytes + e->per_request_bytes)));
 	json_object_set_new(json, "confidence", json_real(e->confidence));
 	json_object_set_new(json, "source", json_string(estimate_source_name(e->source)));
 	json_object_set_new(json, "ubatch", json_integer(e->ubatch));

@@ -10,6 +10,7 @@
 #include "app/cli_estimate_table.h"
 #include "app/cli_json.h"
 #include "app/cli_table.h"
+#include "app/hf_config.h"
 #include "base/alloc.h"
 #include "base/units.h"
 #include "estimate/estimate.h"
@@ -225,6 +226,15 @@ static void print_free(const struct machine_room *room)
 		printf("  %s free on the machine\n", units_size(size, room->free_bytes));
 }
 
+/* As a person would serve it elsewhere: what vLLM takes is what it is told to take. */
+static void print_vllm(int64_t token_bytes)
+{
+	char size[UNITS_TEXT];
+
+	printf("  vLLM holds conversations in what --gpu-memory-utilization leaves beside the weights: %s a token,\n"
+	       "  %lld tokens a GiB, by config.json\n", units_size(size, token_bytes), (long long)((INT64_C(1) << 30) / token_bytes));
+}
+
 static json_t *launched_json(const struct estimate *e)
 {
 	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "source", estimate_source_name(e->source), "base_bytes", (json_int_t)e->base_bytes, "steady_bytes",
@@ -268,17 +278,22 @@ static int say_file(const struct cli_args *args, const struct estimate_params *p
 	if (cli_value(args, "engine")->given && estimate_ask_engine(args, path, params, room, &launched, &err) < 0)
 		return cli_fail(CLI_FAILED, "cotenant estimate --help", "%s", err.text);
 	bool table = !cli_value(args, "context")->given;
+	int64_t token_bytes = plain.kv_bytes_per_token == 0 && plain.layers == 0 ? hf_config_token_bytes(path) : 0;
 	if (args->json) {
 		json_t *json = estimate_json(&plain);
 		json_object_set_new(json, "launched", launched_json(&launched));
 		json_object_set_new(json, "fits",
 		                    room->known ? json_string(machine_fits(room, &launched)) : json_null());
 		json_object_set_new(json, "free_bytes", json_integer(room->free_bytes));
+		if (token_bytes > 0)
+			json_object_set_new(json, "vllm", json_pack("{s:I}", "kv_bytes_per_token", (json_int_t)token_bytes));
 		if (table)
 			json_object_set_new(json, "table", table_json(args, path, params, room));
 		return json_print(json);
 	}
 	say_text(args, path, params, room, &plain, &launched);
+	if (token_bytes > 0)
+		print_vllm(token_bytes);
 	if (cli_value(args, "explain")->given) {
 		print_parts(&plain);
 		print_experience(args);

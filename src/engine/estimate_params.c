@@ -380,6 +380,20 @@ static int add_companions(const struct conf_model *model, const struct estimate_
 	return code == 0 ? add_companion(draft, COMPANION_DRAFT, params, out, err) : code;
 }
 
+/* sd-server's own. */
+static void take_drawing(const struct conf_model *model, struct estimate_params *out)
+{
+	for (size_t i = 0; i < model->args.count; i++) {
+		const char *arg = model->args.items[i];
+		if (strcmp(arg, "--diffusion-fa") == 0)
+			out->image_flash = true;
+		else if (strcmp(arg, "--vae-tiling") == 0)
+			out->image_tiles = true;
+		else if (strcmp(arg, "--type") == 0 && i + 1 < model->args.count)
+			out->image_type = model->args.items[i + 1];
+	}
+}
+
 /* What sd-server loads beside its model's file, as the arguments name it. */
 static int estimate_sd(const struct conf_model *model, struct estimate *out, struct err *err)
 {
@@ -391,13 +405,17 @@ static int estimate_sd(const struct conf_model *model, struct estimate *out, str
 		"--upscale-model", "--embeddings-connectors", "-m", "--model",
 	};
 	const char *paths[PATHS_MAX] = { model->file };
+	struct estimate_params params;
 	uint32_t count = 1;
+
+	estimate_defaults(&params);
+	take_drawing(model, &params);
 
 	for (size_t i = 0; i + 1 < model->args.count && count < PATHS_MAX; i++)
 		for (size_t f = 0; f < sizeof(flags) / sizeof(*flags); f++)
 			if (strcmp(model->args.items[i], flags[f]) == 0)
 				paths[count++] = model->args.items[i + 1];
-	return estimate_image(paths, count, out, err);
+	return estimate_image(paths, count, &params, out, err);
 }
 
 void engine_tuning(const struct estimate *estimate, struct launch_tuning *out)

@@ -17,11 +17,13 @@
 #include "estimate/forms.h"
 #include "estimate/gguf.h"
 #include "estimate/safetensors.h"
+#include "estimate/types.h"
 
 enum {
 	PROGRAM_BYTES = 45 << 20,
 	VAE_PIXEL_BYTES = 6656,    /* the decoder's buffer, not tiled: 1,664 MiB at 512 x 512 */
 	SMALL_VAE_PIXEL_BYTES = 1024,
+	TILE_PIXELS = 256 * 256,   /* --vae-tiling: 32 x 32 latents at a time */
 };
 
 enum family { SD1, SD2, SDXL, SD3, FLUX, OTHER };
@@ -31,19 +33,27 @@ static const struct {
 	int64_t side;             /* of the picture that it was made for */
 	/* Buffer of one step without flash attention: constant + pixels x by_pixel + pixels^2 / per_square. */
 	int64_t constant, by_pixel, per_square;
+	/* With it: constant + pixels x by_pixel. Of SD 1.x nobody measured it: as without, less the square. */
+	int64_t flash_constant, flash_by_pixel;
 } families[] = {
-	[SD1] = { "sd1", 512, 7876369, 161, 128 },
-	[SD2] = { "sd2", 512, 7876369, 161, 128 },
-	[SDXL] = { "sdxl", 1024, 55541290, 138, 1636 },
-	[SD3] = { "sd3", 1024, 0, 1234, 923 },
-	[FLUX] = { "flux", 1024, 0, 1234, 923 },
-	[OTHER] = { "safetensors", 512, 0, 0, 1 },
+	[SD1] = { "sd1", 512, 7876369, 161, 128, 7876369, 513 },
+	[SD2] = { "sd2", 512, 7876369, 161, 128, 3780681, 513 },
+	[SDXL] = { "sdxl", 1024, 55541290, 138, 1636, 0, 500 },
+	[SD3] = { "sd3", 1024, 0, 1234, 923, 0, 946 },
+	[FLUX] = { "flux", 1024, 0, 1234, 923, 0, 946 },
+	[OTHER] = { "safetensors", 512, 0, 0, 1, 0, 0 },
 };
+
+/* What runs after what: each is needed alone. */
+enum part { PART_DIFFUSION, PART_TEXT, PART_DECODER, PART_OTHER, PART_COUNT };
 
 struct checkpoint {
 	int64_t file_bytes, missing_bytes;
 	int64_t bytes;             /* as they lie in memory */
 	int64_t elements;
+	int64_t part_bytes[PART_COUNT];
+	int64_t turned_elements;   /* of matrices, which a --type turns into another */
+	int64_t turned_bytes;
 	int64_t type_bytes[3];     /* of 8, 16 and 32 bits: what the file mostly is */
 	bool has_unet, is_flux, is_sd3, has_two_encoders, has_open_clip, has_vae, has_small_vae;
 	int64_t text_width;        /* what the cross-attention reads */
@@ -75,6 +85,29 @@ static void take_name(struct checkpoint *parts, struct str name)
 	parts->has_small_vae |= holds(name, "taesd");
 }
 
+static enum part part_of(struct str name)
+{
+	if (str_starts(name, "first_stage_model.") || str_starts(name, "vae.") || str_starts(name, "decoder."))
+		return PART_DECODER;
+	if (str_starts(name, "cond_stage_model.") || str_starts(name, "conditioner.") || str_starts(name, "text_"))
+		return PART_TEXT;
+	bool diffusion = str_starts(name, "model.diffusion_model.") || holds(name, "double_blocks.") ||
+	                 holds(name, "single_blocks.") || holds(name, "joint_blocks.") ||
+	                 str_starts(name, "input_blocks.") || str_starts(name, "down_blocks.");
+	return diffusion ? PART_DIFFUSION : PART_OTHER;
+}
+
+static void take_part(struct checkpoint *parts, struct str name, uint32_t dimensions, int64_t in_memory, int64_t elements)
+{
+	enum part part = part_of(name);
+
+	parts->part_bytes[part] = bounded_sum(parts->part_bytes[part], in_memory);
+	if (dimensions < 2)
+		return;
+	parts->turned_elements = bounded_sum(parts->turned_elements, elements);
+	parts->turned_bytes = bounded_sum(parts->turned_bytes, in_memory);
+}
+
 static void take_bytes(struct checkpoint *parts, int64_t in_memory, int64_t in_file, int64_t elements,
                        size_t size, const char *type)
 {
@@ -90,6 +123,7 @@ static void take(void *ctx, const struct safetensor *tensor)
 	size_t size = tensor->bits <= 8 ? 0 : tensor->bits == 16 ? 1 : 2;
 
 	take_bytes(parts, bytes_in_memory(tensor), tensor->bytes, tensor->elements, size, tensor->type);
+	take_part(parts, tensor->name, tensor->dimensions, bytes_in_memory(tensor), tensor->elements);
 	take_name(parts, tensor->name);
 	if (parts->text_width == 0 && tensor->dimensions == 2 && str_ends(tensor->name, "attn2.to_k.weight"))
 		parts->text_width = tensor->extent[1];
@@ -112,6 +146,7 @@ static int take_gguf(void *ctx, const struct gguf_tensor *tensor, struct err *er
 
 	take_bytes(parts, tensor->bytes, tensor->bytes, tensor->elements, bits < 16 ? 0 : bits == 16 ? 1 : 2,
 	           tensor->type->name);
+	take_part(parts, tensor->name, tensor->dimensions, tensor->bytes, tensor->elements);
 	take_name(parts, tensor->name);
 	if (parts->text_width == 0 && tensor->dimensions == 2 && str_ends(tensor->name, "attn2.to_k.weight"))
 		parts->text_width = tensor->extent[0];
@@ -184,24 +219,50 @@ int64_t estimate_picture(const struct picture_cost *cost, int64_t pixels)
 		return 0;
 	int64_t step = bounded_sum(cost->constant, bounded_product(pixels, cost->by_pixel));
 	step = bounded_sum(step, bounded_product(pixels, pixels) / cost->per_square);
-	return larger(step, bounded_product(pixels, cost->decode_by_pixel));
+	int64_t decoded = cost->decode_pixels_most > 0 ? smaller(pixels, cost->decode_pixels_most) : pixels;
+	return larger(step, bounded_product(decoded, cost->decode_by_pixel));
 }
 
-static void set_picture(const struct checkpoint *parts, enum family family, struct estimate *out)
+static void set_picture(const struct checkpoint *parts, enum family family, const struct estimate_params *params,
+                        struct estimate *out)
 {
+	bool flash = params->image_flash;
+
 	if (family == OTHER)
 		return;
 	out->picture = (struct picture_cost){
-		.constant = families[family].constant,
-		.by_pixel = families[family].by_pixel,
-		.per_square = families[family].per_square,
+		.constant = flash ? families[family].flash_constant : families[family].constant,
+		.by_pixel = flash ? families[family].flash_by_pixel : families[family].by_pixel,
+		.per_square = flash ? INT64_MAX : families[family].per_square,
 		.decode_by_pixel = parts->has_small_vae ? SMALL_VAE_PIXEL_BYTES : VAE_PIXEL_BYTES,
+		.decode_pixels_most = params->image_tiles ? TILE_PIXELS : 0,
 	};
 }
 
-void checkpoint_sum(const struct checkpoint *parts, struct estimate *out)
+/* Matrices become what --type says, vectors stay. */
+static int64_t bytes_as(const struct checkpoint *parts, const char *type_name)
+{
+	const struct type_info *type = type_name ? type_named(type_name) : NULL;
+
+	if (!type)
+		return parts->bytes;
+	int64_t turned = bounded_product(parts->turned_elements / type->block_elements + 1, type->block_bytes);
+	return bounded_sum(parts->bytes - parts->turned_bytes, turned);
+}
+
+static int64_t largest_part(const struct checkpoint *parts)
+{
+	int64_t most = 0;
+
+	for (int i = 0; i < PART_COUNT; i++)
+		most = larger(most, parts->part_bytes[i]);
+	return most;
+}
+
+void checkpoint_sum(const struct checkpoint *parts, const struct estimate_params *params, struct estimate *out)
 {
 	enum family family = family_of(parts);
+	int64_t bytes = bytes_as(parts, params->image_type);
 	size_t most = parts->type_bytes[1] >= parts->type_bytes[0] ? 1 : 0;
 
 	memset(out, 0, sizeof(*out));
@@ -216,29 +277,31 @@ void checkpoint_sum(const struct checkpoint *parts, struct estimate *out)
 	         str_from(parts->missing_bytes ? "incomplete"
 	                  : family == OTHER     ? "unknown-architecture"
 	                  : families[family].side == 512 ? "picture-512x512" : "picture-1024x1024"));
-	set_picture(parts, family, out);
-	out->host = (struct footprint){ .weights_bytes = parts->bytes,
+	set_picture(parts, family, params, out);
+	out->largest_part_bytes = family == OTHER ? 0 : largest_part(parts);
+	out->host = (struct footprint){ .weights_bytes = bytes,
 		                        .compute_bytes = estimate_picture(&out->picture, families[family].side *
 		                                                                         families[family].side),
 		                        .overhead_bytes = PROGRAM_BYTES };
-	out->base_bytes = bounded_sum(parts->bytes, PROGRAM_BYTES);
+	out->base_bytes = bounded_sum(bytes, PROGRAM_BYTES);
 	out->per_request_bytes = out->host.compute_bytes;
 	out->steady_bytes = out->host.total_bytes = bounded_sum(out->base_bytes, out->per_request_bytes);
 	out->peak_bytes = out->base_bytes;
 	out->sigma_bytes = bounded_sum(out->base_bytes / 33, out->per_request_bytes / 8);
 	out->upper_bytes = bounded_sum(out->steady_bytes, 2 * out->sigma_bytes);
-	out->lower_bytes = parts->bytes;
+	out->lower_bytes = bytes;
 	out->confidence = family == OTHER ? 0.5 : 0.8;
 	out->source = ESTIMATE_FORMULA;
 }
 
-int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err)
+int estimate_checkpoint(const struct byte_source *source, const struct estimate_params *params, struct estimate *out,
+                        struct err *err)
 {
 	struct checkpoint *parts = checkpoint_new();
 	int code = add_safetensors(parts, source, err);
 
 	parts->file_bytes = (int64_t)source->size;
-	checkpoint_sum(parts, out);
+	checkpoint_sum(parts, params, out);
 	free(parts);
 	return code;
 }

@@ -65,6 +65,9 @@ struct estimate_params {
 	int64_t build;            /* the engine's, where its rules were others (6900); 0 = of today */
 	bool launched;            /* by cotenant: huge pages and a small heap for its allocator, a prompt cache is counted */
 	bool swa_full;            /* --swa-full: layers with a window keep every token too */
+	const char *image_type;   /* sd-server's --type: what its matrices are turned into; NULL = as the file has them */
+	bool image_flash;         /* --diffusion-fa */
+	bool image_tiles;         /* --vae-tiling: the decoder works on a part of the picture at a time */
 	int64_t decoders;         /* whisper-server's -bs and -bo, the larger; 0 = its own: the best of two */
 	int64_t processors;       /* whisper-server's -p: parts of a recording that are heard at once; 0 = one */
 	bool embeddings;
@@ -109,6 +112,7 @@ enum estimate_source { ESTIMATE_FORMULA, ESTIMATE_ENGINE, ESTIMATE_MEMO, ESTIMAT
 struct picture_cost {
 	int64_t constant, by_pixel, per_square; /* a step: constant + pixels x by_pixel + pixels^2 / per_square */
 	int64_t decode_by_pixel;
+	int64_t decode_pixels_most; /* the decoder has no more before it at once; 0 = all */
 };
 
 struct estimate {
@@ -143,6 +147,7 @@ struct estimate {
 	int64_t upper_bytes;      /* 99 % bound */
 	int64_t lower_bytes;      /* it takes at least this */
 	int64_t sigma_bytes;
+	int64_t largest_part_bytes; /* of an image model: the diffusion model, a text encoder or the decoder; 0 = not one */
 	struct picture_cost picture; /* of an image model; per_request_bytes is that of its usual picture */
 	double confidence;        /* 0..1 */
 	enum estimate_source source;
@@ -186,7 +191,8 @@ int estimate_file(const char *path, const struct estimate_params *params, struct
  * An image model: its file first, then those that its engine loads beside it (text
  * encoders, the decoder, ...), each of any form. Errors name the file.
  */
-int estimate_image(const char *const *paths, uint32_t count, struct estimate *out, struct err *err);
+int estimate_image(const char *const *paths, uint32_t count, const struct estimate_params *params,
+                   struct estimate *out, struct err *err);
 
 /*
  * What an engine loads beside the model. Its share is added to `out`, which

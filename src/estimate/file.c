@@ -271,7 +271,7 @@ static int read_model(void *ctx, const struct byte_source *sources, uint32_t cou
 	if (form == FORM_SAFETENSORS) {
 		struct checkpoint *checkpoint = checkpoint_new();
 		int code = add_all(checkpoint, sources, count, err);
-		checkpoint_sum(checkpoint, sizing->out);
+		checkpoint_sum(checkpoint, sizing->params, sizing->out);
 		free(checkpoint);
 		return code;
 	}
@@ -314,7 +314,8 @@ int estimate_companion(const char *path, enum companion kind, const struct estim
 	return rc;
 }
 
-int estimate_image(const char *const *paths, uint32_t count, struct estimate *out, struct err *err)
+int estimate_image(const char *const *paths, uint32_t count, const struct estimate_params *params,
+                   struct estimate *out, struct err *err)
 {
 	struct checkpoint *checkpoint = checkpoint_new();
 	struct reading reading = { checkpoint, add_all };
@@ -323,7 +324,7 @@ int estimate_image(const char *const *paths, uint32_t count, struct estimate *ou
 
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = read_path(paths[i], i == 0 ? "model file" : "part", &reading, err ? err : &own);
-	checkpoint_sum(checkpoint, out);
+	checkpoint_sum(checkpoint, params, out);
 	free(checkpoint);
 	return rc;
 }

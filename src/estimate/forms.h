@@ -27,9 +27,10 @@ int estimate_whisper(const struct byte_source *source, const struct estimate_par
  */
 struct checkpoint *checkpoint_new(void);
 int checkpoint_add(struct checkpoint *checkpoint, const struct byte_source *source, struct err *err);
-void checkpoint_sum(const struct checkpoint *checkpoint, struct estimate *out);
+void checkpoint_sum(const struct checkpoint *checkpoint, const struct estimate_params *params, struct estimate *out);
 
 /* One with all its parts in one file. */
-int estimate_checkpoint(const struct byte_source *source, struct estimate *out, struct err *err);
+int estimate_checkpoint(const struct byte_source *source, const struct estimate_params *params, struct estimate *out,
+                        struct err *err);
 
 #endif

@@ -1,5 +1,7 @@
 #include "estimate/types.h"
 
+#include "base/str.h"
+
 #include <stddef.h>
 
 #include "estimate/bounded.h"
@@ -37,6 +39,14 @@ const struct type_info *type_find(uint32_t id)
 {
 	for (uint32_t i = 0; i < TYPE_COUNT; i++)
 		if (types[i].id == id)
+			return &types[i];
+	return NULL;
+}
+
+const struct type_info *type_named(const char *name)
+{
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (str_equal_nocase(str_from(types[i].name), str_from(name)))
 			return &types[i];
 	return NULL;
 }

@@ -24,6 +24,9 @@ enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q8_0 = 8 };
 
 const struct type_info *type_find(uint32_t id); /* NULL = not one of ours */
 
+/* By its usual name, however it is written ("q4_0"); NULL = not one of ours. */
+const struct type_info *type_named(const char *name);
+
 /* Why type_find() knows nothing of `id`, as the end of a sentence. */
 const char *type_stranger(uint32_t id);
 

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		assert(err.text[0]);
 	err = (struct err){ 0 };
-	if (estimate_checkpoint(&source, &out, &err) == 0)
+	if (estimate_checkpoint(&source, &params, &out, &err) == 0)
 		check(&out);
 	else
 		assert(err.text[0]);

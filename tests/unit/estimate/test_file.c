@@ -258,9 +258,11 @@ static void an_image_model_in_parts_is_summed(void **state)
 	char paths[3][256];
 	const char *list[3] = { paths[0], paths[1], paths[2] };
 	struct buf gguf = BUF_INIT;
+	struct estimate_params params;
 	struct estimate out;
 	struct err err = { 0 };
 
+	estimate_defaults(&params);
 	put_front(&gguf, 3, 1, 0);
 	uint64_t extent[] = { 64, 4 };
 	put_tensor(&gguf, "double_blocks.0.w", 2, extent, 0, 0);
@@ -269,14 +271,14 @@ static void an_image_model_in_parts_is_summed(void **state)
 	write_file(paths[0], buf_cstr(&gguf), buf_length(&gguf));
 	write_safetensors(paths[1], SHARD("text.w", "200"), 400);
 	write_file(paths[2], paths, 100);
-	if (estimate_image(list, 3, &out, &err) < 0)
+	if (estimate_image(list, 3, &params, &out, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(out.host.weights_bytes, 64 * 4 * 4 + 400 + 100);
 	assert_string_equal(out.architecture, "flux");
 	assert_true(out.per_request_bytes > 0);
 	assert_true(out.missing_bytes >= 64 * 4 * 4);
 	unlink(paths[1]);
-	assert_int_equal(estimate_image(list, 3, &out, &err), -ENOENT);
+	assert_int_equal(estimate_image(list, 3, &params, &out, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "part '"));
 	assert_non_null(strstr(err.text, "t.safetensors"));
 	unlink(paths[0]);

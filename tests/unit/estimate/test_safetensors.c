@@ -10,6 +10,7 @@
 #include "estimate/safetensors.h"
 
 static struct buf file;
+static struct estimate_params launch; /* as the next estimate is launched */
 
 static int read_buf(void *ctx, uint64_t offset, void *out, uint32_t length)
 {
@@ -30,7 +31,7 @@ static int estimate_header(const char *header, uint64_t said, uint64_t data, str
 		buf_append_char(&file, (char)(length >> 8 * i));
 	buf_append_str(&file, str_from(header));
 	struct byte_source source = { NULL, read_buf, buf_length(&file) + data };
-	return estimate_checkpoint(&source, out, err);
+	return estimate_checkpoint(&source, &launch, out, err);
 }
 
 #define TENSOR(name, type, shape, from, to) \
@@ -132,6 +133,36 @@ static void a_header_that_lies_is_refused(void **state)
 }
 
 /* Cut anywhere, it is refused; no read goes beyond the file. */
+/* sd-server's --type, --diffusion-fa and --vae-tiling; what ComfyUI could do with is its largest part. */
+static void a_launch_changes_what_a_picture_takes(void **state)
+{
+	static const char header[] = "{" TENSOR("model.diffusion_model.x.attn2.to_k.weight", "F16", "320,768", "0", "491520") ","
+		TENSOR("first_stage_model.w", "F16", "320,100", "491520", "555520") ","
+		TENSOR("first_stage_model.b", "F32", "16", "555520", "555584") "}";
+	struct estimate plain, other;
+	struct err err = { 0 };
+	(void)state;
+
+	assert_int_equal(estimate_header(header, 0, 555584, &plain, &err), 0);
+	assert_int_equal(plain.host.weights_bytes, 555584);
+	assert_int_equal(plain.largest_part_bytes, 491520);
+	launch.image_type = "q4_0";
+	assert_int_equal(estimate_header(header, 0, 555584, &other, &err), 0);
+	assert_in_range(other.host.weights_bytes, (320 * 868) / 32 * 18 + 64, (320 * 868 / 32 + 1) * 18 + 64);
+	launch.image_type = "no-type";
+	assert_int_equal(estimate_header(header, 0, 555584, &other, &err), 0);
+	assert_int_equal(other.host.weights_bytes, plain.host.weights_bytes);
+	launch = (struct estimate_params){ .image_tiles = true };
+	assert_int_equal(estimate_header(header, 0, 555584, &other, &err), 0);
+	assert_int_equal(plain.per_request_bytes, 512 * 512 * 6656);
+	assert_int_equal(other.per_request_bytes, 7876369 + 512 * 512 * 161 + INT64_C(512) * 512 * 512 * 512 / 128);
+	launch.image_flash = true;
+	assert_int_equal(estimate_header(header, 0, 555584, &other, &err), 0);
+	assert_int_equal(other.per_request_bytes, 256 * 256 * 6656);
+	assert_true(estimate_picture(&other.picture, 2048 * 2048) < estimate_picture(&plain.picture, 2048 * 2048) / 10);
+	launch = (struct estimate_params){ 0 };
+}
+
 /* Each is remembered until all were seen; so there are so many, and what is held stays below 1 MiB. */
 static void tensors_are_counted(void **state)
 {
@@ -177,6 +208,7 @@ int main(void)
 		cmocka_unit_test(what_is_missing_of_the_data_is_told),
 		cmocka_unit_test(a_header_that_lies_is_refused),
 		cmocka_unit_test(tensors_are_counted),
+		cmocka_unit_test(a_launch_changes_what_a_picture_takes),
 		cmocka_unit_test(a_header_cut_anywhere_is_refused),
 	};
 	return cmocka_run_group_tests(all, NULL, NULL);
