@@ -510,7 +510,7 @@ void catalogue_refresh(const struct conf_model *model, const struct catalogue_gr
 	struct sizing sizing = {
 		.model = model,
 		.ground = ground,
-		.choice = { .slots = model->slots, .has_devices = ground->has_devices },
+		.choice = { .slots = model->slots, .has_devices = ground->has_devices, .runs_cuda = ground->runs_cuda },
 	};
 
 	uint64_t build = catalogue_engine_build(model, ground), launch_key = catalogue_build_key(model, build);

@@ -59,6 +59,7 @@ struct catalogue_ground {
 	int64_t room_bytes; /* the most that models may take where they go; bounds a context of `auto` */
 	bool files_alone;   /* programs are looked at by catalogue_check_program() */
 	bool has_devices;   /* models go to a GPU unless they say otherwise */
+	bool runs_cuda;     /* ... whose engines compute with CUDA */
 	/* Where that GPU has a memory of its own: what they may take of the RAM beside it. 0: it is one memory. */
 	int64_t host_room_bytes;
 	struct lazy_check lazy;

@@ -209,6 +209,7 @@ static int read_machine(const char *root, struct machine_room *out, struct err *
 			.free_bytes = topology_free(topology, pool),
 			.capacity_bytes = topology_capacity(topology, pool),
 			.has_devices = topology->devices > 0,
+			.runs_cuda = topology_runs_cuda(topology),
 			.own_memory = pool != 0,
 			.host_free_bytes = topology_free(topology, 0),
 			.host_capacity_bytes = topology_capacity(topology, 0),

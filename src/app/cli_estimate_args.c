@@ -217,6 +217,7 @@ int estimate_launched(const struct cli_args *args, const char *path, const struc
 	if (free && room->has_devices)
 		launching.params.gpu_layers = -1;
 	launching.params.device_there = room->has_devices;
+	launching.params.kv_copies = room->runs_cuda;
 	estimate_as_launched(&launching.params);
 	/* On the CPU the cache is lazy, unless the model's configuration says otherwise. */
 	if (!cli_value(args, "kv")->given)

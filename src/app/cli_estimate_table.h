@@ -15,6 +15,7 @@ struct machine_room {
 	int64_t free_bytes;     /* what could be loaded now */
 	int64_t capacity_bytes; /* with nothing else there */
 	bool has_devices;       /* models go to a GPU unless they say otherwise */
+	bool runs_cuda;         /* ... whose engines compute with CUDA */
 	bool own_memory;        /* which has its own: the figures above are of it, these of the RAM */
 	int64_t host_free_bytes, host_capacity_bytes;
 };

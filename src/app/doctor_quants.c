@@ -184,7 +184,8 @@ json_t *doctor_quants(const struct conf *conf, const struct topology *topology, 
 	/* Sizes follow from the files: an engine that is not here would say no more. */
 	const struct catalogue_ground ground = { .room_bytes = advice.room_bytes,
 		                                 .files_alone = true,
-		                                 .has_devices = topology->devices > 0 };
+		                                 .has_devices = topology->devices > 0,
+		                                 .runs_cuda = topology_runs_cuda(topology) };
 	catalogue_build(conf, &ground, &advice.catalogue);
 	advice.models = xcalloc(advice.catalogue.count + 1, sizeof(*advice.models));
 	advice.index = xcalloc(advice.catalogue.count + 1, sizeof(*advice.index));

@@ -113,6 +113,7 @@ void shell_ground(struct shell *shell, struct catalogue_ground *out)
 	*out = (struct catalogue_ground){
 		.room_bytes = shell->room_bytes,
 		.has_devices = shell_has_devices(shell),
+		.runs_cuda = topology_runs_cuda(&shell->topology),
 		.host_room_bytes = shell_host_room(shell),
 		.lazy = {
 			.library = shell->lazy_library[0] ? shell->lazy_library : NULL,

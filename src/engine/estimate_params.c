@@ -294,6 +294,8 @@ void engine_estimate_params(const struct conf_model *model, const struct launch_
 	out->device_there = choice->has_devices && !is_kept_off(model);
 	out->lazy_kv = choice->lazy;
 	out->build = choice->release;
+	out->kv_copies = choice->runs_cuda || (model->device && (strncmp(model->device, "CUDA", 4) == 0 ||
+	                                                         strncmp(model->device, "ROCm", 4) == 0));
 	out->amx = engine_cpu_has_amx();
 	estimate_as_launched(out);
 	out->launched = model->engine == CONF_ENGINE_LLAMA_SERVER;

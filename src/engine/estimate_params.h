@@ -24,6 +24,7 @@ struct launch_choice {
 	bool lazy;         /* with the preload library: base holds no KV, a request's is its own */
 	int64_t ubatch;    /* physical batch; 0 = the engine's own */
 	bool has_devices;  /* a GPU is there: models go to it unless they say otherwise */
+	bool runs_cuda;    /* ... whose engines compute with CUDA */
 	int64_t release;   /* the engine's build, where it told one; 0 = of today */
 	int64_t host_layers; /* kept off the device, the output counted as a layer; 0 = as configured */
 };

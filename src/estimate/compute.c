@@ -71,11 +71,23 @@ static struct sizes sizes_of(const struct model_facts *facts, const struct cells
 	};
 }
 
+/* Of the widest layer that sees everything: ggml_cuda_flash_attn_ext() of builds with ERA_KV_COPIES reserves it. */
+static int64_t cache_copies(const struct model_facts *facts, const struct cells *cells)
+{
+	int64_t heads = 0;
+
+	for (uint32_t i = 0; i < facts->cached_layers; i++)
+		if (facts->attends[i])
+			heads = larger(heads, facts->kv_heads.value[i]);
+	int64_t length = bounded_sum(cells->copies_k ? facts->key_length : 0, cells->copies_v ? facts->value_length : 0);
+	return bounded_product(times(2, cells->full, cells->streams), bounded_product(heads, length));
+}
+
 static int64_t phase_attention(const struct model_facts *facts, const struct cells *cells,
                                const struct sizes *s)
 {
 	bool compressed = facts->key_length_mla > 0 && facts->value_length_mla > 0;
-	int64_t sum = bounded_sum(s->inputs, s->scores);
+	int64_t sum = bounded_sum(bounded_sum(s->inputs, s->scores), cache_copies(facts, cells));
 
 	if (facts->heads_most == 0)
 		return 0;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "estimate/bounded.h"
+#include "estimate/era.h"
 #include "estimate/formulas.h"
 #include "estimate/parts.h"
 
@@ -201,15 +202,16 @@ static void size_whole(const struct model_facts *facts, const struct estimate_pa
 	int64_t percent = facts->family_known && facts->sizes_known && !facts->inconsistent
 	                ? SIGMA_KNOWN_PERCENT : SIGMA_UNKNOWN_PERCENT;
 
-	set_aside_of(facts, cells, params, &out->set_aside);
+	if (build_has(params->build, ERA_STATE_BACKUPS))
+		set_aside_of(facts, cells, params, &out->set_aside);
 	int64_t checkpoint = set_aside_bytes(&out->set_aside);
 	out->set_aside_most = checkpoint > 0 ? params->checkpoints : 0;
 	int64_t kept = bounded_product(smaller(params->checkpoints, CHECKPOINTS_SOON), checkpoint);
 	int64_t of_all = bounded_product(cells->sequences, kept);
 
 	/* One without a limit could be counted as nothing: every conversation once more is what it gets. */
-	out->cache_limited = params->cache_ram_bytes < 0;
-	out->cache_limit_bytes = params->cache_ram_bytes;
+	out->cache_limited = params->cache_ram_bytes < 0 && build_has(params->build, ERA_PROMPT_CACHE);
+	out->cache_limit_bytes = build_has(params->build, ERA_PROMPT_CACHE) ? params->cache_ram_bytes : 0;
 	if (out->cache_limited)
 		out->cache_limit_bytes = bounded_round(bounded_sum(bounded_sum(kv, all_states(out)), of_all) + 1, CACHE_STEP);
 	/* Who lets an engine keep prompts on the side has given it that memory, whenever it takes it. */

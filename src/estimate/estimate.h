@@ -48,6 +48,7 @@ struct estimate_params {
 	int64_t host_layers;      /* of those, so many fewer from the front; all of them: the device is left alone */
 	bool device_there;        /* the engine has a device, also where gpu_layers is 0 */
 	bool no_op_offload;       /* --no-op-offload: what lies on the host is computed there, whatever the batch */
+	bool kv_copies;           /* the device computes with CUDA or HIP: there is room for a quantised cache as f16 */
 	bool kv_on_host;          /* --no-kv-offload: every cache lies on the host */
 	const char *overrides[OVERRIDE_TEXTS_MOST]; /* -ot: tensors kept on the host by name (override.h); borrowed */
 	uint32_t override_count;

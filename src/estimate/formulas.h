@@ -28,6 +28,7 @@ struct cells {
 	bool flash;
 	bool latent_alone; /* MLA keeps no V, masks are half as wide, two inputs are reserved: not so in older builds */
 	bool half_mask;
+	bool copies_k, copies_v; /* a quantised cache is turned into f16 for a batch, on the device */
 	bool two_inputs;
 };
 

@@ -64,6 +64,9 @@ void cells_of(const struct model_facts *facts, const struct estimate_params *par
 	out->rows = out->tells_all ? smaller(larger(params->batch, ubatch), bounded_product(out->sequences, ubatch))
 	                           : out->sequences;
 	out->latent_alone = build_has(params->build, ERA_LATENT_ALONE);
+	bool copies = params->kv_copies && out->flash && build_has(params->build, ERA_KV_COPIES);
+	out->copies_k = copies && params->kv_k > KV_BF16;
+	out->copies_v = copies && params->kv_v > KV_BF16;
 	out->half_mask = build_has(params->build, ERA_HALF_MASK);
 	out->two_inputs = build_has(params->build, ERA_TWO_INPUTS);
 	out->states = bounded_product(out->sequences, 1 + larger(params->rollbacks, 0));

@@ -200,6 +200,13 @@ static inline bool topology_is_nvidia_unified(const struct topology *topology)
 	return topology->kind == TOPOLOGY_GB10 || topology->kind == TOPOLOGY_JETSON;
 }
 
+/* Its engines compute with CUDA. Of an AMD GPU nobody can tell from here: it may be HIP or Vulkan. */
+static inline bool topology_runs_cuda(const struct topology *topology)
+{
+	return topology_is_nvidia_unified(topology) || topology->kind == TOPOLOGY_GH200 ||
+	       topology->kind == TOPOLOGY_DISCRETE_NVIDIA;
+}
+
 /* Where models go unless told otherwise: to the device with the largest memory, else to system RAM.
  */
 uint32_t topology_default_pool(const struct topology *topology);

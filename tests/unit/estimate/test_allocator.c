@@ -218,7 +218,7 @@ static void older_builds_have_their_rules(void **state)
 	assert_int_equal(rows, 6);
 }
 
-static struct footprint device_of(const char *key, int64_t build)
+static struct footprint device_with(const char *key, int64_t build, enum kv_cache_type type, bool copies)
 {
 	char path[512];
 	struct estimate_params p;
@@ -230,10 +230,18 @@ static struct footprint device_of(const char *key, int64_t build)
 	p.slots = 1;
 	p.gpu_layers = -1;
 	p.build = build;
+	p.flash = FLASH_ON;
+	p.kv_k = p.kv_v = type;
+	p.kv_copies = copies;
 	snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
 	if (estimate_file(path, &p, &out, &err) < 0)
 		fail_msg("%s", err.text);
 	return out.device;
+}
+
+static struct footprint device_of(const char *key, int64_t build)
+{
+	return device_with(key, build, KV_F16, false);
 }
 
 /* Windows of one layer in six alone, and beside the latent of 576 its 512 again as V: no log shows these. */
@@ -246,6 +254,14 @@ static void each_rule_begins_with_its_build(void **state)
 	assert_int_equal(device_of("dsv3", 7831).kv_bytes, latent + latent / 576 * 512);
 	assert_true(device_of("llama3-8b", 9459).compute_bytes > device_of("llama3-8b", 9460).compute_bytes);
 	assert_int_equal(device_of("llama3-8b", 9460).compute_bytes, device_of("llama3-8b", 0).compute_bytes);
+	/* 32,768 cells of 8 heads, 128 of K and 128 of V, as f16, where CUDA or HIP computes: with masks, queries, streams. */
+	const int64_t mask = 32768 * 512 * 2, queries = 2 * 512 * 4096 * 4, streams = queries, copies = 32768 * 8 * 256 * 2;
+	int64_t copied = device_with("llama3-8b", 0, KV_Q8_0, true).compute_bytes;
+	assert_in_range(copied - mask - queries - streams - copies, 0, 64 * 1024);
+	assert_int_equal(device_with("llama3-8b", 9488, KV_Q8_0, true).compute_bytes,
+	                 device_with("llama3-8b", 9488, KV_Q8_0, false).compute_bytes);
+	assert_int_equal(device_with("llama3-8b", 0, KV_F16, true).compute_bytes,
+	                 device_with("llama3-8b", 0, KV_F16, false).compute_bytes);
 }
 
 int main(void)
