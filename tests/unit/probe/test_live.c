@@ -246,13 +246,17 @@ static void who_comes_later_is_found_by_the_next_look_at_all(void **state)
 	seen_free(sample.seen);
 }
 
+/* Tells its number, and is there until it is let go. */
 static void *rest(void *ctx)
 {
+	const int *ends = ctx;
 	int number = (int)gettid();
+	char byte;
 
-	if (write(*(int *)ctx, &number, sizeof number) == sizeof number)
-		pause();
-	return ctx;
+	if (write(ends[0], &number, sizeof number) == sizeof number)
+		while (read(ends[1], &byte, 1) > 0)
+			;
+	return NULL;
 }
 
 /* While nothing else changes: with the next sample or the one after it, and no thread is taken for a process. */
@@ -289,22 +293,25 @@ static void a_thread_is_no_process(void **state)
 {
 	static struct sample sample;
 	pthread_t thread;
-	int ends[2], number;
+	int told[2], held[2], number;
 
 	(void)state;
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(held, O_CLOEXEC), 0);
+	int ends[2] = { told[1], held[0] };
 	sample = (struct sample){ .owners = 1, .owner[0].pgid = getsid(0) };
 	sample.seen = seen_new();
 	look(&sample, false);
-	assert_int_equal(pthread_create(&thread, NULL, rest, &ends[1]), 0);
-	assert_int_equal(read(ends[0], &number, sizeof number), sizeof number);
+	assert_int_equal(pthread_create(&thread, NULL, rest, ends), 0);
+	assert_int_equal(read(told[0], &number, sizeof number), sizeof number);
 	look(&sample, true);
 	look(&sample, true);
 	assert_true(seen_has(sample.seen, getpid()) && !seen_has(sample.seen, number));
-	pthread_cancel(thread);
+	close(held[1]);
 	pthread_join(thread, NULL);
-	close(ends[0]);
-	close(ends[1]);
+	close(held[0]);
+	close(told[0]);
+	close(told[1]);
 	seen_free(sample.seen);
 }
 
