@@ -35,7 +35,7 @@ SMUGGLED = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.mark.parametrize("first", [b"HEAD * HTTP/1.1", b"HEAD /v1/models HTTP/1.1\r\nA: \0", b"HEAD /x HTTP/1.1\r\nA: " + b"a" * 70000,
-                                   b"HEAD /x HTTP/1.1", b"HEAD /v1/chat/completions HTTP/1.1\r\nHost: evil.example"])
+                                   b"HEAD /x HTTP/1.1", b"HEAD /v1/chat/completions HTTP/1.1\r\nHost: evil.example\r\nConnection: close"])
 def test_a_refused_head_has_no_body(daemon, first):
     """It would be taken for the next answer."""
     answer = raw(daemon, first + b"\r\n\r\n", 5)
@@ -103,6 +103,7 @@ def test_head_bombs(daemon, data):
     assert ask(daemon, "GET", "/healthz").status == 200
 
 
+@pytest.mark.long
 def test_a_head_that_never_ends_is_cut(daemon):
     begin = time.monotonic()
     raw(daemon, b"GET / HTTP/1.1\r\nHost: localhost\r\nX", 40)

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 
@@ -367,7 +368,14 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("path", PROMPTS)
+USUAL = ("/v1/chat/completions", "/v1/messages", "/infill")  # the others in the long runs
+
+
+def by_path(paths):
+    return [path if path in USUAL else pytest.param(path, marks=pytest.mark.long) for path in paths]
+
+
+@pytest.mark.parametrize("path", by_path(PROMPTS))
 def test_every_path_s_prompt_is_counted(start, path):
     daemon = start({"chat": real("kv.gguf", context=32768, slots=2, args=INFILLS)}, limit_mib=250)
     say(daemon, 1)
@@ -418,7 +426,7 @@ def test_what_is_told_is_refused_beyond_in_each_api_s_shape(start, loaded):
             assert answer.json["type"] == "error" and "prompt is too long: " in answer.json["error"]["message"]
 
 
-@pytest.mark.parametrize("path", [path for path in SHAPES if path != "/api/chat"])
+@pytest.mark.parametrize("path", by_path(path for path in SHAPES if path != "/api/chat"))
 def test_an_answer_is_cut_to_what_there_is(start, path):
     """As an engine's ends where its context ends, however long it was asked for."""
     daemon = start({"chat": real("kv.gguf", context=32768, slots=1)}, limit_mib=115)
@@ -496,30 +504,62 @@ def test_a_full_disk_is_not_kept_full(start, tmp_path):
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
+SEVEN_BILLION = dict(context=32768, slots=1, args="--no-repack -lm mmap", kv_keep="4GiB")
+SEVEN_BILLION_WEIGHTS = 4206395712
+
+
+def loaded(daemon):
+    """How long it took, and what it takes then."""
+    began = time.monotonic()
+    answer = ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"}, timeout=300)
+    assert answer.status == 200, answer
+    return time.monotonic() - began, rss(engine_pids(daemon, "chat")[0])
+
+
 @pytest.mark.long
 def test_seven_billion_with_32k_allowed(start):
-    """The shape that people run: weights, and what is said; ready in a fraction of the time."""
-    args = "--no-repack -lm mmap"
-    took = {}
-    for kv in ("fixed", "lazy"):
-        daemon = start({"chat": real("7b.gguf", context=32768, slots=1, kv=kv, args=args)})
-        began = time.monotonic()
-        answer = ask(daemon, "POST", "/api/v1/models/chat/load", b"{}", {"Content-Type": "application/json"},
-                     timeout=300)
-        assert answer.status == 200, answer
-        took[kv] = time.monotonic() - began
-        if kv == "fixed":
-            daemon.stop()
-    weights = 4206395712
+    """
+    The shape that people run: at rest, filling, saved, discarded and continued. Beside the weights, 64 MiB and what is said,
+    there is the buffer that a prompt's batch touches, once; what is discarded is given back to 32 MiB.
+    """
+    plain = start({"chat": real("7b.gguf", kv="fixed", **SEVEN_BILLION)})
+    plain_s, _ = loaded(plain)
+    plain.stop()
+    daemon = start({"chat": real("7b.gguf", **SEVEN_BILLION), "other": fake(footprint_mib=400)})
+    ready_s, rest = loaded(daemon)
     pid = engine_pids(daemon, "chat")[0]
-    rest = rss(pid)
-    print(f"ready {took}, at rest {rest / MIB:.0f} MiB")
-    assert rest <= weights + 64 * MIB
-    assert took["lazy"] <= 0.4 * took["fixed"], took
-    _, tokens, _ = say(daemon, 20)
+    print(f"ready in {ready_s:.1f} s, the plain engine in {plain_s:.1f} s; at rest {rest / MIB:.0f} MiB")
+    assert ready_s <= 0.4 * plain_s and rest <= SEVEN_BILLION_WEIGHTS + 64 * MIB
+    batch = models(daemon)["chat"]["estimate"]["pools"]["host"]["compute_bytes"]
+    for words in (20, 60):
+        said, tokens, _ = say(daemon, words)
+        full = settled(daemon, tokens)
+        filled = rss(pid)
+        print(f"{tokens} tokens: {filled / MIB:.0f} MiB")
+        assert filled <= SEVEN_BILLION_WEIGHTS + 64 * MIB + batch + tokens * TOKEN * 1.05
+        assert full["kv_kept_bytes"] <= tokens * TOKEN * 1.05 + MIB
+
+    # Room for the other, less a little: what is said goes, the model stays.
+    with open(daemon.config) as file:
+        config = json.load(file)
+    config.setdefault("memory", {})["limit"] = f"{(full['claim_bytes'] + 400 * MIB - full['kv_kept_bytes'] // 2) // MIB}MiB"
+    with open(daemon.config, "w") as file:
+        json.dump(config, file)
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_for("the limit to hold", lambda: "memory.limit" in daemon.tail(100))
+    assert ask(daemon, "POST", "/v1/chat/completions", chat_body("other"), timeout=120).status == 200
+    wait_for("it to be saved", lambda: [c["state"] for c in held(daemon)] == ["saved"], 60)
+    assert engine_pids(daemon, "chat") == [pid] and not decisions(daemon, "evict")
+    # The batch's buffer stays touched; what was kept of the conversation has gone.
+    given = rss(pid)
+    print(f"saved ({held(daemon)[0]['bytes'] / MIB:.0f} MiB) and discarded: {given / MIB:.0f} MiB")
+    assert given <= filled - full["kv_kept_bytes"] + 32 * MIB and filled - given >= full["kv_kept_bytes"] * 0.9
+
+    ask(daemon, "POST", "/api/v1/models/other/unload", b"{}", {"Content-Type": "application/json"}, timeout=30)
+    again, tokens, cached = say(daemon, words)
     settled(daemon, tokens)
-    print(f"{tokens} tokens: {rss(pid) / MIB:.0f} MiB")
-    assert rss(pid) <= (weights + 64 * MIB + tokens * TOKEN) * 1.05
+    print(f"continued, {cached} of {tokens} tokens from the file: {rss(pid) / MIB:.0f} MiB")
+    assert again == said and cached > tokens * 0.8 and rss(pid) <= filled + 32 * MIB
 
 
 @pytest.mark.long

@@ -65,7 +65,8 @@ def test_other_programs_are_named_and_engines_are_not_among_them(start):
         memory["pools"][0]["unreclaimable_bytes"], abs=1 << 20)
 
 
-@pytest.mark.parametrize("kind", ["shared", "copied", "session", "orphan"])
+@pytest.mark.parametrize("kind", ["shared", "orphan", *(pytest.param(more, marks=pytest.mark.long)
+                                                        for more in ("copied", "session"))])
 def test_an_engine_of_several_processes_has_what_it_has_once(start, kind):
     """Whatever its processes share, and wherever they went."""
     daemon = start({"a": {"engine": "command", "health": "/", "footprint": "300MiB",
@@ -108,6 +109,7 @@ def test_what_an_engine_leaves_behind_is_told(start):
     wait_for("it to be back", lambda: not left())
 
 
+@pytest.mark.long
 def test_a_gpu_that_nobody_uses_is_asked_seldom(start, tmp_path):
     """Each opening of NVIDIA's library takes its time and wakes the card."""
     library = str(ROOT / "build" / "tests" / "tools" / "libfake_nvidia.so")
