@@ -344,7 +344,8 @@ def test_a_recording_replays_to_the_same_decisions(start, tmp_path):
     daemon = start({"a": fake(anon_mib=100, footprint_mib=120, load_ms=50), "b": fake(anon_mib=100, footprint_mib=120),
                     "c": fake(args="--die-at loading")}, limit_mib=200, options=["--record", str(record), "--paranoid"])
     in_threads([lambda name=name: chat(daemon, name) for name in "abcabb"])
-    kill(engine_pids(daemon)[-1])
+    chat(daemon, "a")  # so that there is one to kill, whatever becomes of c
+    kill(engine_pids(daemon, "a")[-1])
     chat(daemon, "a")
     live = [bare(row) for row in decisions(daemon)]
     assert daemon.stop() == 0
