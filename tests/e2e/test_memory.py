@@ -65,8 +65,8 @@ def test_other_programs_are_named_and_engines_are_not_among_them(start):
         memory["pools"][0]["unreclaimable_bytes"], abs=1 << 20)
 
 
-@pytest.mark.parametrize("kind", ["shared", "orphan", *(pytest.param(more, marks=pytest.mark.long)
-                                                        for more in ("copied", "session"))])
+@pytest.mark.parametrize("kind", ["shared", *(pytest.param(more, marks=pytest.mark.long)
+                                              for more in ("copied", "session", "orphan"))])
 def test_an_engine_of_several_processes_has_what_it_has_once(start, kind):
     """Whatever its processes share, and wherever they went."""
     daemon = start({"a": {"engine": "command", "health": "/", "footprint": "300MiB",

@@ -67,8 +67,8 @@ def test_the_end_does_not_wait_for_an_answer(start, block):
     assert "what a held was not seen to come back" in daemon.tail(20)
 
 
-@pytest.mark.parametrize("words", [["memory", "--root", "/"], *(pytest.param(more, marks=pytest.mark.long)
-                                                               for more in (["doctor"], ["serve", "-f"]))])
+@pytest.mark.long
+@pytest.mark.parametrize("words", [["memory", "--root", "/"], ["doctor"], ["serve", "-f"]])
 def test_who_reads_the_machine_by_himself_says_what_gives_no_answer(block, tmp_path, words):
     conf = tmp_path / "cotenant.yaml"
     conf.write_text("models: {}\nlisten: 127.0.0.1:0\n")
