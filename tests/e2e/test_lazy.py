@@ -530,7 +530,7 @@ def test_seven_billion_with_32k_allowed(start):
     pid = engine_pids(daemon, "chat")[0]
     print(f"ready in {ready_s:.1f} s, the plain engine in {plain_s:.1f} s; at rest {rest / MIB:.0f} MiB")
     assert ready_s <= 0.4 * plain_s and rest <= SEVEN_BILLION_WEIGHTS + 64 * MIB
-    batch = models(daemon)["chat"]["estimate"]["pools"]["host"]["compute_bytes"]
+    batch = ask(daemon, "GET", "/api/v1/models/chat").json["estimate"]["pools"]["host"]["compute_bytes"]
     for words in (20, 60):
         said, tokens, _ = say(daemon, words)
         full = settled(daemon, tokens)
