@@ -85,6 +85,7 @@ def test_an_engine_of_several_processes_has_what_it_has_once(start, kind):
     wait_state(daemon, "a", "unloaded")
 
 
+@pytest.mark.long
 def test_what_an_engine_leaves_behind_is_told(start):
     """No process of it is left, and the machine has not back what it had: a file in a tmpfs keeps it."""
     before = set(os.listdir("/dev/shm"))
