@@ -263,13 +263,14 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	if (!facts->sizes_known)
 		return 0;
 	struct sizes s = sizes_of(facts, cells);
+	/* The embedding may be given or looked up, so it is there twice. */
+	int64_t streams = (cells->two_inputs ? 2 : 1) * s.stream;
 	if (placement_computes(facts, placement)) {
-		/* The inputs of a batch; the embedding may be given or looked up, so it is there twice. */
+		/* The inputs of a batch. */
 		int64_t numbers = 8 * cells->tokens + 4 * cells->outputs;
 		int64_t rows = times(4, cells->tokens, kv_row_width(facts, cells));
 		/* What goes into a cache on the host comes from the device. */
 		bool writes = placement->stages && lies_on_host(params, placement, 0);
-		int64_t streams = (cells->two_inputs ? 2 : 1) * s.stream;
 		int64_t most = writes ? larger(streams, bounded_sum(rows, s.stream)) : streams;
 		if (writes) /* a state on the host is changed there */
 			most = larger(most, phase_state(facts, cells));
@@ -280,7 +281,7 @@ int64_t compute_host_bytes(const struct model_facts *facts, const struct cells *
 	/* What the logits and embeddings come of is alive with them: six streams, by accident of the placing five. */
 	if (cells->tells_all)
 		most = larger(most, bounded_sum(bounded_sum(phase_output(facts, cells), s.inputs), 3 * s.stream));
-	return bounded_sum(most, (cells->two_inputs ? 2 : 1) * s.stream);
+	return bounded_sum(most, streams);
 }
 
 int64_t compute_context_bytes(const struct model_facts *facts, const struct cells *cells)

@@ -33,6 +33,17 @@ static const char *data_folder(void)
 	return folder ? folder : "tests/data";
 }
 
+/* Of a recorded header. */
+static void estimate_recorded(const char *key, const struct estimate_params *params, struct estimate *out)
+{
+	char path[512];
+	struct err err = { 0 };
+
+	snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
+	if (estimate_file(path, params, out, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
 static enum kv_cache_type kv_named(const char *name)
 {
 	static const char *const names[KV_TYPE_COUNT] = { "f32", "f16", "bf16", "q8_0", "q5_1",
@@ -97,12 +108,9 @@ static void formulas_meet_the_allocator(void **state)
 	assert_non_null(file);
 	while (fgets(line, sizeof line, file)) {
 		struct estimate out;
-		struct err err = { 0 };
 		if (!parse_row(line, &row))
 			continue;
-		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), row.key);
-		if (estimate_file(path, &row.params, &out, &err) < 0)
-			fail_msg("%s", err.text);
+		estimate_recorded(row.key, &row.params, &out);
 		assert_string_equal(out.flags, "");
 		double context = (double)(out.device.kv_bytes + out.device.recurrent_bytes) / MIB;
 		double buffer = (double)out.device.compute_bytes / MIB;
@@ -143,7 +151,6 @@ static void caches_are_those_of_logs(void **state)
 	while (fgets(line, sizeof line, file)) {
 		struct estimate_params p;
 		struct estimate out;
-		struct err err = { 0 };
 		estimate_defaults(&p);
 		int count = sscanf(line, "%39s %ld %ld %d %ld %d %15s %15s %ld %15s %15s %15s", key, &p.context,
 		                   &p.ubatch, &flash, &p.slots, &unified, k, v, &p.rollbacks, build, kv, recurrent);
@@ -155,9 +162,7 @@ static void caches_are_those_of_logs(void **state)
 		p.kv_k = kv_named(k);
 		p.kv_v = kv_named(v);
 		p.build = build[0] == '-' ? 0 : strtol(build, NULL, 10);
-		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
-		if (estimate_file(path, &p, &out, &err) < 0)
-			fail_msg("%s", err.text);
+		estimate_recorded(key, &p, &out);
 		double rounding = strchr(kv, '.') ? 0.0051 : 0.51;
 		if (kv[0] != '-' && fabs((double)out.host.kv_bytes / MIB - strtod(kv, NULL)) > rounding)
 			fail_msg("KV %.2f: %s", (double)out.host.kv_bytes / MIB, line);
@@ -196,7 +201,6 @@ static void older_builds_have_their_rules(void **state)
 	while (fgets(line, sizeof line, file)) {
 		struct estimate_params p;
 		struct estimate out;
-		struct err err = { 0 };
 		estimate_defaults(&p);
 		int count = sscanf(line, "%39s %ld %d %15s %ld %15s %15s %15s", key, &p.context, &flash, kv, &p.build,
 		                   caches, compute, host);
@@ -206,9 +210,7 @@ static void older_builds_have_their_rules(void **state)
 		p.kv_k = p.kv_v = kv_named(kv);
 		p.slots = 1;
 		p.gpu_layers = -1;
-		snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
-		if (estimate_file(path, &p, &out, &err) < 0)
-			fail_msg("%s", err.text);
+		estimate_recorded(key, &p, &out);
 		says("KV", out.device.kv_bytes, caches, line);
 		says("compute", out.device.compute_bytes, compute, line);
 		says("host", out.host.compute_bytes, host, line);
@@ -220,10 +222,8 @@ static void older_builds_have_their_rules(void **state)
 
 static struct footprint device_with(const char *key, int64_t build, enum kv_cache_type type, bool copies)
 {
-	char path[512];
 	struct estimate_params p;
 	struct estimate out;
-	struct err err = { 0 };
 
 	estimate_defaults(&p);
 	p.context = 32768;
@@ -233,9 +233,7 @@ static struct footprint device_with(const char *key, int64_t build, enum kv_cach
 	p.flash = FLASH_ON;
 	p.kv_k = p.kv_v = type;
 	p.kv_copies = copies;
-	snprintf(path, sizeof path, "%s/estimator/%s.gguf", data_folder(), key);
-	if (estimate_file(path, &p, &out, &err) < 0)
-		fail_msg("%s", err.text);
+	estimate_recorded(key, &p, &out);
 	return out.device;
 }
 
